@@ -102,5 +102,3 @@ def test_names(fs, url):
         fs.rm(f"{path}/moved")
     fs.rm(f"{path}/moved", recursive=True)
     assert fs.ls(path) == []
-    with pytest.raises(NotImplementedError), fs.transaction:
-        fs.open(f"{path}/t", "wb")

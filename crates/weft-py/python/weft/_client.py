@@ -6,7 +6,7 @@ import posixpath
 import stat as bits
 from dataclasses import dataclass
 
-from . import _file, _weft
+from . import _exit, _file, _weft
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,21 @@ class DirEntry:
         return self._is(Stat.is_symlink, False)
 
 
+# What says that nothing is there that could be reached by a path.
+_NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES, errno.EPERM}
+
+
+def _umask():
+    """The umask of this process, without setting it: other threads may be making files."""
+    try:
+        with open("/proc/self/status", "rb", buffering=0) as status:
+            return int(status.read(4096).split(b"\nUmask:", 1)[1].split(None, 1)[0], 8)
+    except (OSError, IndexError, ValueError):
+        umask = os.umask(0o077)
+        os.umask(umask)
+        return umask
+
+
 def _failure(number, path):
     return OSError(number, os.strerror(number), os.fsdecode(path))
 
@@ -107,6 +122,7 @@ class Client:
 
     def __init__(self, url, **options):
         self._inner = _weft.Client(url, [(name, _text(value)) for name, value in options.items()])
+        _exit.connected(self)
 
     def __repr__(self):
         return f"weft.connect({self._inner.url!r})"
@@ -130,23 +146,24 @@ class Client:
         return self._inner.closed
 
     def close(self):
-        """Says goodbye to the servers. Files must be closed before."""
+        """Says goodbye to the servers. Files must be closed before. When Python ends, files and clients
+        that are open are closed."""
         self._inner.close()
 
     def _path(self, path):
         """Relative paths begin at the path of the URL."""
         return os.path.join(os.fsencode(self._inner.root), os.fsencode(path))
 
-    def open(self, path, mode="rb", buffering=-1, encoding=None, errors=None, newline=None, *, perm=0o644, layout=None):
+    def open(self, path, mode="rb", buffering=-1, encoding=None, errors=None, newline=None, *, perm=0o666, layout=None):
         """Opens a file, as ``open`` does; the mode is binary reading unless said otherwise, and a
-        new file gets the permissions ``perm``. ``buffering=0`` gives a :class:`File` itself.
+        new file gets the permissions ``perm`` less the umask. ``buffering=0`` gives a :class:`File` itself.
 
         ``layout`` is what :meth:`File.export_layout` gave another client: the file is read without
         asking for its own. Only from whom you trust with the file: it says which servers are asked."""
         mode = mode if {"b", "t"} & set(mode) else mode + "t"
         access, create, exclusive, truncate = _file.flags(mode)
         if layout is None:
-            inner = self._inner.open(self._path(path), access, perm if create else None, (exclusive, truncate))
+            inner = self._inner.open(self._path(path), access, perm & ~_umask() if create else None, (exclusive, truncate))
         elif access == (True, False):
             inner = self._inner.open_with_layout(self._path(path), layout)
         else:
@@ -162,9 +179,9 @@ class Client:
         """A whole file."""
         return self._inner.read_bytes(self._path(path))
 
-    def write_bytes(self, path, data, *, perm=0o644):
+    def write_bytes(self, path, data, *, perm=0o666):
         """Makes or replaces a file, durably."""
-        self._inner.write_bytes(self._path(path), perm, data)
+        self._inner.write_bytes(self._path(path), perm & ~_umask(), data)
 
     def read_many(self, items):
         """Fills buffers, given as ``(path, offset, buffer)``, all at once; returns how many bytes
@@ -175,7 +192,16 @@ class Client:
     def write_many(self, items):
         """Writes buffers, given as ``(path, offset, buffer)``, all at once and durably; files that
         are not there are made. A failure has the number of its item as ``item``."""
-        self._inner.write_many([(self._path(path), at, data) for path, at, data in items])
+        items = [(self._path(path), at, data) for path, at, data in items]
+        perm = 0o644 & ~_umask()
+        if perm != 0o644:  # new files are made with 0o644 there
+            for path, item in {path: item for item, (path, _, _) in reversed(list(enumerate(items)))}.items():
+                try:
+                    self._inner.open(path, (False, True), perm, (False, False)).close()
+                except OSError as error:
+                    error.item = item
+                    raise
+        self._inner.write_many(items)
 
     def stat(self, path, *, follow_symlinks=True):
         return Stat._of(self._inner.stat(self._path(path), follow_symlinks))
@@ -183,18 +209,39 @@ class Client:
     def lstat(self, path):
         return self.stat(path, follow_symlinks=False)
 
-    def exists(self, path):
+    def _known(self, path, follow_symlinks=True):
+        """What is known of a file; None if none can be reached by the path: that a server does not
+        answer is a failure."""
+        if b"\0" in os.fsencode(path):  # no path at all
+            return None
         try:
-            self.stat(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return True
+            return self.stat(path, follow_symlinks=follow_symlinks)
+        except OSError as error:
+            if error.errno in _NOT_THERE:
+                return None
+            raise
+
+    def exists(self, path):
+        return self._known(path) is not None
+
+    def lexists(self, path):
+        return self._known(path, False) is not None
 
     def is_dir(self, path):
-        return self.exists(path) and self.stat(path).is_dir()
+        known = self._known(path)
+        return known is not None and known.is_dir()
 
     def is_file(self, path):
-        return self.exists(path) and self.stat(path).is_file()
+        known = self._known(path)
+        return known is not None and known.is_file()
+
+    def is_symlink(self, path):
+        known = self._known(path, False)
+        return known is not None and known.is_symlink()
+
+    def samefile(self, one, other):
+        """Whether two paths lead to one file."""
+        return self.stat(one).st_ino == self.stat(other).st_ino
 
     def scandir(self, path="."):
         """Entries of a directory, with their attributes, from one pass over it."""
@@ -223,13 +270,13 @@ class Client:
         if not topdown:
             yield top, directories, files
 
-    def mkdir(self, path, perm=0o755):
-        self._inner.mkdir(self._path(path), perm)
+    def mkdir(self, path, perm=0o777):
+        self._inner.mkdir(self._path(path), perm & ~_umask())
 
-    def makedirs(self, path, perm=0o755, exist_ok=False):
+    def makedirs(self, path, perm=0o777, exist_ok=False):
         if not exist_ok and self.exists(path):
             raise _failure(errno.EEXIST, path)
-        self._inner.mkdir_all(self._path(path), perm)
+        self._inner.mkdir_all(self._path(path), perm & ~_umask())
 
     def remove(self, path):
         """Removes a file or link. The protocol has one operation for all: what it is is looked at
@@ -247,7 +294,15 @@ class Client:
         self._inner.remove(self._path(path))
 
     def rmtree(self, path):
-        """Removes a directory and all below it."""
+        """Removes a directory and all below it, but nothing behind links; a link itself is refused, as
+        ``shutil.rmtree`` does, and so is the root of the volume."""
+        if not os.fsencode(path):
+            raise _failure(errno.ENOENT, path)
+        known = self.lstat(path)
+        if not known.is_dir():
+            raise _failure(errno.ENOTDIR, path)
+        if known.st_ino == self.lstat("/").st_ino:
+            raise _failure(errno.EBUSY, path)
         for top, directories, files in self.walk(path, topdown=False):
             for name in files + directories:
                 self._inner.remove(os.fsencode(posixpath.join(top, name)))

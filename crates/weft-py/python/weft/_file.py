@@ -3,6 +3,8 @@
 import io
 import os
 
+from . import _exit
+
 DEFAULT_BUFFER = 1 << 20
 _MODES = frozenset("rwxab+t")
 
@@ -27,7 +29,66 @@ def flags(mode):
     return (read, write), kind != "r", kind == "x", kind == "w"
 
 
-class File(io.RawIOBase):
+class _Unclosed:
+    """A file that nobody refers to any more is closed, with a warning, as Python's own are. Only the
+    outermost does that: what is inside is closed by it, after it got what the outer one holds, in
+    whatever order Python's collector finds the two."""
+
+    _inside = False
+    _process = None
+
+    def _opened(self):
+        self._process = os.getpid()
+        _exit.opened(self)
+
+    def __del__(self):
+        try:
+            if self._inside or self.closed or self._process != os.getpid():
+                return
+        except ValueError:  # it never was whole, or was taken apart
+            return
+        _exit.unclosed(self)
+        self.close()
+
+
+class _Wrapper(_Unclosed):
+    """What is wrapped around a file, or around what is wrapped around it."""
+
+    def _around(self, inner):
+        inner._inside = True
+        self._opened()
+        return self
+
+    def detach(self):
+        inner = super().detach()
+        inner._inside = False
+        return inner
+
+
+class _Buffered(_Wrapper):
+    @property
+    def size(self):
+        """Bytes in the file, without those that wait here to be written."""
+        return self.raw.size
+
+
+class _Reader(_Buffered, io.BufferedReader):
+    pass
+
+
+class _Writer(_Buffered, io.BufferedWriter):
+    pass
+
+
+class _Both(_Buffered, io.BufferedRandom):
+    pass
+
+
+class _Text(_Wrapper, io.TextIOWrapper):
+    pass
+
+
+class File(_Unclosed, io.RawIOBase):
     """An open file without a buffer; ``read_at``, ``write_at`` and ``read_many`` leave the position
     alone, and may be called by several threads.
 
@@ -41,6 +102,16 @@ class File(io.RawIOBase):
         self._position = inner.size() if self._appends else 0
         self.name = name
         self.mode = mode if "b" in mode else mode.replace("t", "") + "b"
+        self._opened()
+
+    def __repr__(self):
+        return f"<weft.File name={self.name!r} mode={self.mode!r}>"
+
+    @property
+    def size(self):
+        """Bytes in the file."""
+        self._check()
+        return self._inner.size()
 
     def readable(self):
         self._check()
@@ -154,13 +225,13 @@ def wrapped(raw, mode, buffering, encoding, errors, newline):
         raise ValueError("binary mode doesn't take an encoding argument")
     size = DEFAULT_BUFFER if buffering in (-1, 1) else buffering
     if raw.readable() and raw.writable():
-        buffered = io.BufferedRandom(raw, size)
+        buffered = _Both(raw, size)._around(raw)
     elif raw.writable():
-        buffered = io.BufferedWriter(raw, size)
+        buffered = _Writer(raw, size)._around(raw)
     else:
-        buffered = io.BufferedReader(raw, size)
+        buffered = _Reader(raw, size)._around(raw)
     if binary:
         return buffered
-    text = io.TextIOWrapper(buffered, encoding, errors, newline, line_buffering=buffering == 1)
+    text = _Text(buffered, encoding, errors, newline, line_buffering=buffering == 1)._around(buffered)
     text.mode = mode
     return text

@@ -1,12 +1,15 @@
 """``weft://`` for fsspec, and so for pandas, PyArrow, Dask and whoever else uses it."""
 
 import re
+import shutil
 import stat as bits
+import uuid
 from datetime import datetime, timezone
 from urllib.parse import quote, unquote
 
-from fsspec.spec import AbstractFileSystem
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
+from . import _exit, _file
 from ._client import connect
 
 _URL = re.compile(r"weft://(?P<server>[^/?]*)(?P<path>/.*?)?(?P<options>\?[a-z_]+=.*)?", re.DOTALL)
@@ -19,7 +22,12 @@ class WeftFileSystem(AbstractFileSystem):
     writing makes the directories above a file.
 
     In URLs ``%`` stands for itself as ``%25``, as in :func:`weft.connect`; paths are as they are. A
-    write is visible to others when the file is closed. Transactions are not supported.
+    write is visible to others when the file is closed; within a transaction, when that ends: until
+    then the bytes are in a file beside, which then takes the name.
+
+    Links are followed where a path names them, and not where a tree is gone through: ``ls`` has links to
+    directories as ``other``, as fsspec's local file system has, so that ``find``, ``walk``, ``glob``, ``du`` and
+    copies end, and count everything once.
     """
 
     protocol = "weft"
@@ -76,31 +84,63 @@ class WeftFileSystem(AbstractFileSystem):
             "islink": False,
         }
 
-    def _linked(self, path, told):
-        """What a link leads to, or the link itself if it leads nowhere."""
+    def _entry(self, entry):
+        """An entry of a directory: a link has the size of what it leads to, and is a file if that is
+        one; a link to a directory is none, or who goes through a tree would go round and round."""
+        told = entry.stat(follow_symlinks=False)
         if not told.is_symlink():
-            return self._info(path, told)
+            return self._info(entry.path, told)
+        info = {**self._info(entry.path, told), "size": 0}
         try:
-            info = self._info(path, self.client.stat(path))
+            behind = self._info(entry.path, self.client.stat(entry.path))
         except OSError:
-            info = self._info(path, told)
-        return {**info, "islink": True, "destination": self.client.readlink(path)}
+            behind = info
+        if behind["type"] == "directory":
+            behind = {**behind, "type": "other"}
+        return {**behind, "islink": True, "destination": self.client.readlink(entry.path)}
 
     def info(self, path, **kwargs):
         path = self._strip_protocol(path)
-        return self._linked(path, self.client.lstat(path))
+        told = self.client.lstat(path)
+        if not told.is_symlink():
+            return self._info(path, told)
+        behind = self._info(path, self.client.stat(path))
+        return {**behind, "islink": True, "destination": self.client.readlink(path)}
 
     def ls(self, path, detail=True, **kwargs):
         path = self._strip_protocol(path)
         info = self.info(path)
         infos = [info]
         if info["type"] == "directory":
-            entries = self.client.scandir(path)
-            infos = [self._linked(e.path, e.stat(follow_symlinks=False)) for e in entries]
+            infos = []
+            for entry in self.client.scandir(path):
+                try:
+                    infos.append(self._entry(entry))
+                except FileNotFoundError:  # removed meanwhile
+                    pass
         return infos if detail else [i["name"] for i in infos]
+
+    def du(self, path, total=True, maxdepth=None, withdirs=False, **kwargs):
+        """Bytes of the files of a tree, by what their directories tell of them."""
+        found = self.find(path, maxdepth=maxdepth, withdirs=withdirs, detail=True, **kwargs)
+        sizes = {name: (info or self.info(name))["size"] for name, info in found.items()}
+        return sum(sizes.values()) if total else sizes
 
     def exists(self, path, **kwargs):
         return self.client.exists(self._strip_protocol(path))
+
+    def lexists(self, path, **kwargs):
+        return self.client.lexists(self._strip_protocol(path))
+
+    def islink(self, path):
+        return self.client.is_symlink(self._strip_protocol(path))
+
+    def symlink(self, src, dst, **kwargs):
+        """Makes the link ``dst``, which leads to ``src``."""
+        self.client.symlink(src, self._strip_protocol(dst))
+
+    def chmod(self, path, mode):
+        self.client.chmod(self._strip_protocol(path), mode)
 
     def created(self, path):
         """When the file's attributes last changed: servers keep no time of birth for clients."""
@@ -128,16 +168,52 @@ class WeftFileSystem(AbstractFileSystem):
     _rm = rm_file
 
     def rm(self, path, recursive=False, maxdepth=None):
-        for one in path if isinstance(path, list) else [path]:
-            one = self._strip_protocol(one)
-            if maxdepth is not None or (isinstance(one, str) and any(c in one for c in "*?[")):
-                super().rm(one, recursive=recursive, maxdepth=maxdepth)
-            elif not self.client.lstat(one).is_dir():
-                self.client.remove(one)
-            elif recursive:
-                self.client.rmtree(one)
+        """Removes files, links, what patterns match, and with ``recursive`` directories and all below
+        them, never what is behind a link. A name that is there is meant as it is, whatever it has of a
+        pattern. With ``maxdepth``, what lies deeper stays, and its directory cannot be removed. All is
+        looked at before anything is removed."""
+        directories, others = [], []
+        for one in path if isinstance(path, (list, tuple, set)) else [path]:
+            for name in self._meant(self._strip_protocol(one)):
+                told = self.client.lstat(name)
+                if not told.is_dir():
+                    others.append(name)
+                elif not recursive:
+                    raise IsADirectoryError(f"{name} is a directory: say recursive=True")
+                elif told.st_ino == self.client.lstat("/").st_ino:
+                    raise ValueError("the root of a volume cannot be removed: name what is in it")
+                else:
+                    directories.append(name)
+        tops = _tops(directories)
+        for name in dict.fromkeys(others):
+            if not _is_below(name, tops):
+                self.client.remove(name)
+        for name in tops:
+            if maxdepth is None:
+                self.client.rmtree(name)
             else:
-                raise IsADirectoryError(f"{one} is a directory: say recursive=True")
+                self._rm_to_depth(name, maxdepth)
+
+    def _meant(self, path):
+        """The names that a path or pattern stands for."""
+        if not any(c in path for c in "*?[") or self.client.lexists(path):
+            return [path]
+        names = self.glob(path)
+        if not names:
+            raise FileNotFoundError(path)
+        return names
+
+    def _rm_to_depth(self, path, depth):
+        if depth < 1:
+            raise ValueError("maxdepth must be at least 1")
+        for entry in self.client.scandir(path):
+            if not entry.is_dir(follow_symlinks=False):
+                self.client.remove(entry.path)
+            elif depth > 1:
+                self._rm_to_depth(entry.path, depth - 1)
+            else:
+                self.client.rmdir(entry.path)
+        self.client.rmdir(path)
 
     def _make_room(self, path):
         if self.auto_mkdir:
@@ -164,6 +240,8 @@ class WeftFileSystem(AbstractFileSystem):
         if self.isdir(path1):
             self.client.makedirs(path2, exist_ok=True)
             return
+        if self.client.exists(path2) and self.client.samefile(path1, path2):
+            raise shutil.SameFileError(f"{path1} and {path2} are the same file")
         self._make_room(path2)
         part = memoryview(bytearray(_COPY_BYTES))
         with (
@@ -182,6 +260,10 @@ class WeftFileSystem(AbstractFileSystem):
 
     def pipe_file(self, path, value, mode="overwrite", **kwargs):
         path = self._strip_protocol(path)
+        if self._intrans:
+            with self.open(path, "xb" if mode == "create" else "wb") as file:
+                file.write(value)
+            return
         self._make_room(path)
         if mode == "create":
             with self.client.open(path, "xb", buffering=0) as file:
@@ -235,13 +317,78 @@ class WeftFileSystem(AbstractFileSystem):
         except OSError as failure:
             return failure
 
-    def _open(self, path, mode="rb", block_size=None, autocommit=True, cache_options=None, **kwargs):
-        if not autocommit:
-            raise NotImplementedError("weft has no transactions: write, then mv into place")
+    def open(self, path, mode="rb", *args, **kwargs):
+        file = super().open(path, mode, *args, **kwargs)
+        if "b" not in mode and "r" not in mode:
+            _exit.opened(file)
+        return file
+
+    def _open(self, path, mode="rb", block_size=None, autocommit=True, cache_options=None, cache_type=None, size=None, **kwargs):
         path = self._strip_protocol(path)
+        if cache_type is not None and mode == "rb":
+            return _Fetched(self, path, block_size or "default", cache_type, cache_options, size)
         if "r" not in mode:
             self._make_room(path)
-        return self.client.open(path, mode, block_size if isinstance(block_size, int) else -1)
+        buffering = block_size if isinstance(block_size, int) else -1
+        if autocommit or mode in ("r", "rb"):
+            return self.client.open(path, mode, buffering)
+        return _Deferred(self.client, path, mode)
+
+
+class _Fetched(AbstractBufferedFile):
+    """A file that is read through a cache of fsspec, such as ``blockcache`` puts in its place."""
+
+    def __init__(self, fs, path, block_size, cache_type, cache_options, size):
+        self._raw = fs.client.open(path, "rb", buffering=0)
+        super().__init__(fs, path, "rb", block_size, cache_type=cache_type, cache_options=cache_options, size=size)
+
+    def _fetch_range(self, start, end):
+        part = bytearray(max(min(end, self.size) - start, 0))
+        return bytes(memoryview(part)[: self._raw.read_at(start, part)])
+
+    def close(self):
+        self._raw.close()
+        super().close()
+
+
+class _Deferred(_file._Writer):
+    """A file of a transaction: written beside its name, which it gets with ``commit``."""
+
+    def __init__(self, client, path, mode):
+        if mode not in ("w", "wb", "x", "xb"):
+            raise NotImplementedError(f"mode {mode!r} in a transaction: only whole files are written there")
+        self._client, self._path, self._new = client, path, "x" in mode
+        if self._new and client.lexists(path):
+            raise FileExistsError(f"{path} is there")
+        self._beside = f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}.part"
+        raw = client.open(self._beside, "xb", buffering=0)
+        super().__init__(raw, _file.DEFAULT_BUFFER)
+        self._around(raw)
+
+    def commit(self):
+        """Gives the file its name; a mode of ``x`` makes sure once more that nobody has it."""
+        self.close()
+        if self._new and self._client.lexists(self._path):
+            self._client.remove(self._beside)
+            raise FileExistsError(f"{self._path} is there")
+        self._client.rename(self._beside, self._path)
+
+    def discard(self):
+        self.close()
+        self._client.remove(self._beside)
+
+
+def _tops(directories):
+    """Directories that are below none of the others."""
+    tops = set()
+    for name in sorted(directories):
+        if not _is_below(name, tops):
+            tops.add(name)
+    return sorted(tops)
+
+
+def _is_below(name, directories):
+    return any(name.startswith(directory.rstrip("/") + "/") for directory in directories)
 
 
 _FSSPEC_OPTIONS = {
