@@ -18,7 +18,6 @@ use weft_nfs::{Attrs, Component};
 
 use crate::{
     errno::OrErrno,
-    known_dirs::Change,
     names::{count_unsent, flush},
     slots::OpenFile,
     space::Place,
@@ -48,7 +47,12 @@ pub fn options_of(flags: i32) -> OpenOptions {
 }
 
 impl Tree {
-    /// Opens a file; its number, and how the kernel is to treat it.
+    /// Opens a file; its number, and how the kernel is to treat it. What the kernel believes of its
+    /// size and times is no older than this, when it hears of it.
+    ///
+    /// # Errors
+    /// ESTALE where the kernel has followed a name that was listed a moment ago: it looks that up
+    /// then, and opens what has the name now.
     pub async fn open(
         &self,
         nodes: &Nodes,
@@ -56,18 +60,25 @@ impl Tree {
         flags: i32,
     ) -> Result<(u64, FopenFlags), Errno> {
         let fh = self.inodes.handle(ino)?;
+        if self.inodes.is_from_list(ino, self.valid) {
+            return Err(Errno::ESTALE);
+        }
         // What others of this client have written to it is told to this open.
         flush(&self.inodes.opens(ino)).await;
         let asked_at = Instant::now();
         let opened = nodes.open_node(&fh, options_of(flags)).await;
         let OpenedNode { mut attrs, was_asked, io } = opened.or_errno()?;
         count_unsent(&mut attrs, std::slice::from_ref(&io));
+        let is_news = was_asked && self.inodes.is_news(ino, attrs.change);
         if was_asked {
             self.inodes.has_changed(ino, attrs.change, asked_at);
             self.recently_told(ino, &attrs);
         }
         if !self.inodes.is_unwritten_since(ino, asked_at) {
             self.recent.forget(ino);
+        }
+        if is_news {
+            self.forget_attributes(ino).await;
         }
         Ok(self.keep((ino, asked_at), (io, nodes), &attrs, flags))
     }
@@ -92,7 +103,7 @@ impl Tree {
         let opened = nodes.open(&dir, name.clone(), options).await;
         let OpenedName { mut node, io, change } = self.in_dir(parent, opened)?;
         count_unsent(&mut node.attrs, std::slice::from_ref(&io));
-        self.changed(parent, (name.clone(), Change::Added), change);
+        self.dir_told(parent, change);
         let attr = match self.told(&node, (parent, &name)) {
             Ok(attr) => attr,
             Err(e) => {
@@ -100,6 +111,11 @@ impl Tree {
                 return Err(e);
             }
         };
+        // Not with the name are they believed, but the kernel asks for them next.
+        self.recently_told(attr.ino.0, &node.attrs);
+        if !self.inodes.is_unwritten_since(attr.ino.0, asked_at) {
+            self.recent.forget(attr.ino.0);
+        }
         let opened = (attr.ino.0, asked_at);
         let (number, how) = self.keep(opened, (io, nodes), &node.attrs, flags);
         Ok((attr, number, how))

@@ -67,7 +67,10 @@ impl WeftFs {
 impl Call {
     fn entry(&self, reply: ReplyEntry, answer: Result<FileAttr, Errno>) {
         match answer {
-            Ok(attr) => reply.entry(&self.tree.valid, &attr, GENERATION),
+            Ok(attr) => {
+                let (attr_ttl, entry_ttl) = (self.tree.valid, self.tree.name_holds(attr.kind));
+                reply.entry_with_ttls(&attr_ttl, &entry_ttl, &attr, GENERATION);
+            }
             Err(e) => reply.error(e),
         }
     }
@@ -318,7 +321,9 @@ impl Filesystem for WeftFs {
             let creation = Creation { mode, umask };
             match call.tree.create_file(&call.nodes, place, creation, flags).await {
                 Ok((attr, number, how)) => {
-                    reply.created(&call.tree.valid, &attr, GENERATION, FileHandle(number), how);
+                    // Its name and its attributes for as long as each other.
+                    let ttl = call.tree.name_holds(attr.kind);
+                    reply.created(&ttl, &attr, GENERATION, FileHandle(number), how);
                 }
                 Err(e) => reply.error(e),
             }

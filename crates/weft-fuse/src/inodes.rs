@@ -7,7 +7,7 @@ use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use fuser::Errno;
@@ -46,6 +46,8 @@ struct Inode {
     written: Option<Instant>,
     /// The name that it was last told by, as a hash.
     name: Option<u64>,
+    /// When the kernel was told of it by a list, whose names it believes for a while.
+    listed: Option<Instant>,
 }
 
 impl Inode {
@@ -59,6 +61,7 @@ impl Inode {
             opens: Vec::new(),
             written: None,
             name: None,
+            listed: None,
         }
     }
 }
@@ -136,6 +139,28 @@ impl Inodes {
             known.forget_name(before, number);
             known.by_name.insert(hash, number);
         }
+    }
+
+    /// The kernel was told of a number by a list.
+    pub fn listed(&self, number: u64, now: Instant) {
+        if let Some(inode) = self.lock().by_number.get_mut(&number) {
+            inode.listed = Some(now);
+        }
+    }
+
+    /// A number was looked up by name.
+    pub fn looked_up(&self, number: u64) {
+        if let Some(inode) = self.lock().by_number.get_mut(&number) {
+            inode.listed = None;
+        }
+    }
+
+    /// Whether the kernel may have got to a number by a name that was in a list no longer than that
+    /// ago: said once, since it may also have got there without a name.
+    pub fn is_from_list(&self, number: u64, valid: Duration) -> bool {
+        let mut known = self.lock();
+        let listed = known.by_number.get_mut(&number).and_then(|inode| inode.listed.take());
+        listed.is_some_and(|at| at.elapsed() <= valid)
     }
 
     /// What had one name has another one now.
@@ -216,6 +241,13 @@ impl Inodes {
         let mut known = self.lock();
         let Some(inode) = known.by_number.get_mut(&number) else { return false };
         std::mem::replace(&mut inode.cached, change) == change && change.is_some()
+    }
+
+    /// Whether a file has another change attribute than the one that was told last.
+    pub fn is_news(&self, number: u64, change: Option<u64>) -> bool {
+        let known = self.lock();
+        let seen = known.by_number.get(&number).and_then(|inode| inode.seen);
+        seen.is_none_or(|(before, _)| Some(before) != change)
     }
 
     /// A server told the change attribute of a file, asked then: whether others have changed it

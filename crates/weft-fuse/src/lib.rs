@@ -2,8 +2,8 @@
 //! and, where `fusermount3` is there, without root.
 //!
 //! From the bottom: `errno`, `attr`, `callers` and `inodes` say in the kernel's words what the
-//! client library says, `slots` keeps what is open, `locks` what is locked, `known_dirs` what is in
-//! new directories, `recent` what the server told unasked, and `notices` what the kernel has yet to
+//! client library says, `slots` keeps what is open, `locks` what is locked,
+//! `recent` what the server told unasked, and `notices` what the kernel has yet to
 //! hear, which `telling` tells it; `tree` is what is mounted, of which
 //! `names`, `files`, `space`, `locking`, `listing` and `xattrs` answer each request with a call of
 //! [`weft_client::node::Nodes`] in its caller's name; `filesystem` hands requests to tasks and
@@ -18,7 +18,6 @@ mod errno;
 mod files;
 mod filesystem;
 mod inodes;
-mod known_dirs;
 mod listing;
 mod lock_ranges;
 mod locking;

@@ -4,9 +4,9 @@
 //! cookies 0, 1 and 2 to clients (RFC 8881 §18.23.3): 0 is the beginning, 1 is behind `.` and 2
 //! behind `..`, which servers do not list.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
-use fuser::{Errno, FileAttr};
+use fuser::{Errno, FileAttr, FileType as Kind};
 use tokio::sync::Mutex;
 use weft_client::node::{NODE_ATTRS, Node, Nodes};
 use weft_nfs::{
@@ -83,14 +83,19 @@ impl Tree {
             name: &entry.name.0,
             offset: entry.cookie,
             attr,
-            is_known: opens.is_empty() && is_whole(&node.attrs),
+            is_known: opens.is_empty() && is_whole(&node.attrs) && is_believed(attr.kind),
             node: Some((node, (dir, &entry.name))),
         })
     }
 
     /// The kernel is told of an entry, with its attributes.
     pub fn entry_told(&self, entry: &Entry<'_>) -> Result<(), Errno> {
-        entry.node.as_ref().map_or(Ok(()), |(node, place)| self.told(node, *place).map(drop))
+        let Some((node, place)) = &entry.node else { return Ok(()) };
+        let FileAttr { ino, kind, .. } = self.told(node, *place)?;
+        if entry.is_known && kind != Kind::Directory {
+            self.inodes.listed(ino.0, Instant::now());
+        }
+        Ok(())
     }
 
     /// The entry did not reach the kernel.
@@ -104,6 +109,12 @@ impl Tree {
 fn dot(offset: u64, name: &[u8], ino: u64) -> Entry<'_> {
     let attrs = Attrs { file_type: Some(FileType::DIR), ..Attrs::default() };
     Entry { name, offset, attr: file_attr(ino, &attrs), is_known: false, node: None }
+}
+
+/// Whether a name from a list is believed: a file is opened before anything is done with it, and
+/// then asked for again.
+fn is_believed(kind: Kind) -> bool {
+    matches!(kind, Kind::Directory | Kind::RegularFile)
 }
 
 /// Whether the server told all attributes of an entry.

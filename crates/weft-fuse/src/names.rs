@@ -16,7 +16,6 @@ use weft_nfs::{Attrs, Component, SpecData, Stateid, access, ops::CreateType};
 use crate::{
     attr::{decode_device, file_attr},
     errno::OrErrno,
-    known_dirs::Change,
     tree::{Creation, Tree},
 };
 
@@ -28,17 +27,20 @@ impl Tree {
         name: Component,
     ) -> Result<FileAttr, Errno> {
         let dir = self.inodes.handle(parent)?;
-        if self.known_dirs.lacks(parent, &name, Instant::now()) {
-            return Err(Errno::ENOENT);
-        }
+        let asked_at = Instant::now();
         let mut node = nodes.lookup(&dir, name.clone()).await.or_errno()?;
         // What is written here counts, as in `getattr`.
-        let opens = self.inodes.opens(self.inodes.number(&node)?);
+        let number = self.inodes.number(&node)?;
+        let opens = self.inodes.opens(number);
         if !opens.is_empty() {
             flush(&opens).await;
             node.attrs = nodes.getattr(&node.fh, NODE_ATTRS).await.or_errno()?;
             count_unsent(&mut node.attrs, &opens);
         }
+        if self.inodes.has_changed(number, node.attrs.change, asked_at) {
+            opens.iter().for_each(|io| io.forget_kept());
+        }
+        self.inodes.looked_up(number);
         self.told(&node, (parent, &name))
     }
 
@@ -128,15 +130,10 @@ impl Tree {
     ) -> Result<FileAttr, Errno> {
         let dir = self.inodes.handle(parent)?;
         let attrs = creation.map_or_else(Attrs::default, Creation::attrs);
-        let is_directory = matches!(objtype, CreateType::Directory);
         let made = nodes.create(&dir, name.clone(), objtype, attrs).await;
         let (node, change) = self.in_dir(parent, made)?;
-        self.changed(parent, (name.clone(), Change::Added), change);
-        let attr = self.told(&node, (parent, &name))?;
-        if let (true, Some(change)) = (is_directory, node.attrs.change) {
-            self.known_dirs.made(attr.ino.0, change, Instant::now());
-        }
-        Ok(attr)
+        self.dir_told(parent, change);
+        self.told(&node, (parent, &name))
     }
 
     /// `mknod`: a regular file is made by opening it.
@@ -176,7 +173,7 @@ impl Tree {
         };
         let opened = nodes.open(&dir, name.clone(), options).await;
         let OpenedName { node, io, change } = self.in_dir(parent, opened)?;
-        self.changed(parent, (name.clone(), Change::Added), change);
+        self.dir_told(parent, change);
         io.close().await.or_errno()?;
         self.told(&node, (parent, &name))
     }
@@ -189,7 +186,7 @@ impl Tree {
         };
         self.recent.forget_files();
         let change = self.in_dir(parent, removed)?;
-        self.changed(parent, (name, Change::Removed), change);
+        self.dir_told(parent, change);
         Ok(())
     }
 
@@ -203,18 +200,14 @@ impl Tree {
         let (old, new) = (oldname.clone(), newname.clone());
         let renamed = nodes.rename((&source, oldname), (&target, newname)).await;
         self.recent.forget_all();
-        if renamed.is_err() {
-            self.known_dirs.forget(from);
-        }
         let (source, target) = self.in_dir(to, renamed)?;
         self.inodes.renamed((from, &old), (to, &new));
         if from == to {
             // One change of one directory, told once for each end.
-            self.known_dirs.renamed(from, (old, new), source.info, Instant::now());
             self.dir_told(from, source);
         } else {
-            self.changed(from, (old, Change::Removed), source);
-            self.changed(to, (new, Change::Added), target);
+            self.dir_told(from, source);
+            self.dir_told(to, target);
         }
         Ok(())
     }
@@ -232,7 +225,7 @@ impl Tree {
         self.recent.forget_files();
         let (mut attrs, change) = self.in_dir(parent, linked)?;
         count_unsent(&mut attrs, &opens);
-        self.changed(parent, (newname.clone(), Change::Added), change);
+        self.dir_told(parent, change);
         self.told(&Node { fh, attrs }, (parent, &newname))
     }
 

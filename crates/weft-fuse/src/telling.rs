@@ -21,7 +21,7 @@ use crate::{
 const AT_A_TIME: usize = 8;
 /// To `fuse_reverse_inval_inode` (`fs/fuse/inode.c`): attributes alone, for which it waits for no
 /// page.
-const NO_BYTES: i64 = -1;
+pub const NO_BYTES: i64 = -1;
 /// All bytes, too.
 const ALL_BYTES: i64 = 0;
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use fuser::{Errno, FileAttr, INodeNo, Notifier};
+use fuser::{Errno, FileAttr, FileType, INodeNo, Notifier};
 use tokio::sync::RwLock as AsyncRwLock;
 use weft_client::{
     ClientError,
@@ -23,11 +23,11 @@ use crate::{
     attr::file_attr,
     errno::OrErrno,
     inodes::Inodes,
-    known_dirs::{Change, KnownDirs},
     locks::Locks,
     notices::Telling,
     recent::RecentAttrs,
     slots::{OpenDir, OpenFile, Slots},
+    telling::NO_BYTES,
 };
 
 /// What is mounted, and what the kernel has open of it.
@@ -36,7 +36,6 @@ pub struct Tree {
     pub files: Slots<OpenFile>,
     pub dirs: Slots<OpenDir>,
     pub locks: Arc<Locks>,
-    pub known_dirs: KnownDirs,
     pub recent: RecentAttrs,
     /// How long what the server told is believed.
     pub valid: Duration,
@@ -80,7 +79,6 @@ impl Tree {
             files: Slots::default(),
             dirs: Slots::default(),
             locks: Arc::default(),
-            known_dirs: KnownDirs::new(valid),
             recent: RecentAttrs::new(valid),
             valid,
             notifier: OnceLock::new(),
@@ -95,6 +93,24 @@ impl Tree {
     /// files.
     pub fn goes_direct(&self) -> bool {
         self.maps_direct.load(Ordering::Relaxed)
+    }
+
+    /// How long the kernel may follow a name without asking. Nothing tells us of names that others
+    /// give and take, so one of a file is asked for each time that a program uses it: it opens what
+    /// has the name now. Directories on the way there are believed for as long as attributes.
+    pub fn name_holds(&self, kind: FileType) -> Duration {
+        if kind == FileType::Directory { self.valid } else { Duration::ZERO }
+    }
+
+    /// The kernel asks for a file's attributes the next time that it needs them. It waits for no
+    /// page for that.
+    pub async fn forget_attributes(&self, ino: u64) {
+        let Some(notifier) = self.notifier.get().cloned() else { return };
+        let told =
+            tokio::task::spawn_blocking(move || notifier.inval_inode(INodeNo(ino), NO_BYTES, 0));
+        if let Ok(Err(e)) = told.await {
+            tracing::warn!(ino, "the kernel may have outdated attributes: {e}");
+        }
     }
 
     /// The kernel forgets what it has of a file's attributes and bytes, as our client does, and
@@ -112,16 +128,9 @@ impl Tree {
     /// How a change of a directory ended. After a failure it is not known what there is.
     pub fn in_dir<T>(&self, ino: u64, changed: Result<T, ClientError>) -> Result<T, Errno> {
         if changed.is_err() {
-            self.known_dirs.forget(ino);
             self.recent.forget(ino);
         }
         changed.or_errno()
-    }
-
-    /// A name of a directory was changed through this mount.
-    pub fn changed(&self, ino: u64, (name, how): (Component, Change), change: DirChange) {
-        self.known_dirs.changed(ino, (name, how), change.info, Instant::now());
-        self.dir_told(ino, change);
     }
 
     /// What the server told of a directory with a change of it.
@@ -142,7 +151,6 @@ impl Tree {
     /// The kernel has forgotten a number so many times.
     pub fn forget(&self, ino: u64, times: u64) {
         if self.inodes.forget(ino, times) {
-            self.known_dirs.forget(ino);
             self.recent.forget(ino);
         }
     }

@@ -316,11 +316,7 @@ impl FileIo {
     ) -> Result<u64, ClientError> {
         let path = &self.path;
         let wanted_end = offset.saturating_add(len);
-        let is_within = path.file.known_size().is_some_and(|size| wanted_end <= size);
-        if !is_within && !path.knows_size() {
-            path.refresh_size().await?;
-        }
-        let len = wanted_end.min(path.file.size()).saturating_sub(offset);
+        let len = wanted_end.min(path.end_for(wanted_end).await?).saturating_sub(offset);
         if len > 0 {
             path.read_cached((offset, len), sink, ahead).await?;
         }

@@ -215,8 +215,10 @@ impl SharedFile {
         let unsettled = self.has_untold();
         self.cache(|cache| {
             cache.size.told(SizeTold { end, asked_at, unsettled });
-            let end = cache.size.end();
-            cache.ranges.truncate(end);
+            // Where it ends may be in doubt still: then nothing of it is known to be beyond.
+            if let Some(end) = cache.size.known_end() {
+                cache.ranges.truncate(end);
+            }
         });
     }
 

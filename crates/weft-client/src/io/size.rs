@@ -24,6 +24,25 @@ impl DataPath {
         size_of(last.ok_or(ClientError::unexpected(OpNum::GETATTR))?)
     }
 
+    /// The end of the file, for whoever reads up to there: as the server tells it now, unless more
+    /// is known to be there or nobody else can have changed it.
+    ///
+    /// It may be found to be in doubt at any time, by a lock or another client: a size that is not
+    /// known is never a short file. So what was in doubt while it was asked for is asked for again.
+    pub(super) async fn end_for(&self, wanted_end: u64) -> Result<u64, ClientError> {
+        let mut was_asked = false;
+        loop {
+            // One look: whatever is asked besides may drop it.
+            let known = self.file.known_size();
+            let serves = |end: u64| was_asked || wanted_end <= end || self.knows_size();
+            match known.filter(|end| serves(*end)) {
+                Some(end) => return Ok(end),
+                None => self.refresh_size().await?,
+            }
+            was_asked = true;
+        }
+    }
+
     /// Learns whether others have made the file longer, or shorter. What we wrote ourselves counts,
     /// told to the server or not.
     pub(super) async fn refresh_size(&self) -> Result<(), ClientError> {
