@@ -118,7 +118,7 @@ CALLS = {
     **{f"islink {n}": lambda fs, t, n=n: fs.islink(f"{t}/{n}") for n in NAMES[1:13] if not n.endswith("/")},
     **{f"lexists {n[:9]!r} {len(n)}": lambda fs, t, n=n: fs.lexists(f"{t}/{n}") for n in NAMES if n != NUL},
     **{f"info {n}": lambda fs, t, n=n: _info(fs.info(f"{t}/{n}")) for n in NAMES[1:13]},
-    **{f"ls {n}": lambda fs, t, n=n: sorted((i["name"], _info(i)) for i in fs.ls(f"{t}/{n}", detail=True)) for n in NAMES[1:13] if n not in ("soft", "dir/up")}  # links to files are files here,
+    **{f"ls {n}": lambda fs, t, n=n: sorted((i["name"], _info(i)) for i in fs.ls(f"{t}/{n}", detail=True)) for n in NAMES[1:13] if n not in ("soft", "dir/up")},  # links to files are files here
     "find": lambda fs, t: fs.find(t),
     "find directories": lambda fs, t: fs.find(f"{t}/dir", withdirs=True),
     "find to a depth": lambda fs, t: fs.find(t, maxdepth=2),
