@@ -12,16 +12,13 @@ use tokio::task::JoinSet;
 use weft_client::node::{Change, Watcher, What};
 
 use crate::{
-    notices::{Notices, Telling, Whom},
+    notices::{NO_BYTES, Notices, Telling, Whom},
     tree::Tree,
 };
 
 /// Files whose bytes the kernel lets go of at a time: it may have to wait for a page of one, which
 /// keeps others from their turn only if there are that many.
 const AT_A_TIME: usize = 8;
-/// To `fuse_reverse_inval_inode` (`fs/fuse/inode.c`): attributes alone, for which it waits for no
-/// page.
-pub const NO_BYTES: i64 = -1;
 /// All bytes, too.
 const ALL_BYTES: i64 = 0;
 

@@ -24,10 +24,9 @@ use crate::{
     errno::OrErrno,
     inodes::Inodes,
     locks::Locks,
-    notices::Telling,
+    notices::{NO_BYTES, Telling},
     recent::RecentAttrs,
     slots::{OpenDir, OpenFile, Slots},
-    telling::NO_BYTES,
 };
 
 /// What is mounted, and what the kernel has open of it.

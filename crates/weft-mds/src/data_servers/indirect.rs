@@ -225,8 +225,8 @@ impl DataServers {
 
     /// The file's verifier after a write: of the data servers that took part, what they said to
     /// this very write; of the others what they say now, or the last that is known. One that is
-    /// not known and cannot be asked gets none, so that COMMIT's will differ; those without an object
-    /// are not asked.
+    /// not known and cannot be asked gets none, so that COMMIT's will differ; those without an
+    /// object are not asked.
     pub(super) async fn verifier_of(
         &self,
         file: &Striped,

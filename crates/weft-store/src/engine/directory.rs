@@ -18,7 +18,8 @@ pub struct DirectoryLock {
 }
 
 impl DirectoryLock {
-    /// Makes the directory if it is missing, keeps other users out of it, and takes its lock (`flock` on the file `lock`).
+    /// Makes the directory if it is missing, keeps other users out of it, and takes its lock
+    /// (`flock` on the file `lock`).
     ///
     /// **Errors.** [`EngineError::InUse`] while another holder lives.
     pub fn acquire(directory: &Path) -> Result<Self, EngineError> {

@@ -1,10 +1,10 @@
-//! The write verifier of a data server, kept for as long as unstable bytes are (RFC 8881 §18.32.3).
+//! The write verifier of a data server, kept while no unstable byte is lost (RFC 8881 §18.32.3).
 //!
-//! A verifier tells clients what to send again, nothing else (design D28). The page cache outlives
+//! A verifier tells clients what to send again, nothing else. The page cache outlives
 //! the process, so a new process keeps the verifier if it can prove that nothing was lost: the same
 //! boot of the machine, the same mount of the file system, and a `syncfs` that succeeds. A client
-//! that is told another verifier writes its pages again, with Linux after `close` has returned, over
-//! what others have written since.
+//! that is told another verifier writes its pages again, with Linux after `close` has returned,
+//! over what others have written since.
 
 use std::{
     fs::{self, File},
