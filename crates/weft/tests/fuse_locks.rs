@@ -194,6 +194,76 @@ fn a_number_raised_under_locks() {
     two.b.unmount();
 }
 
+/// What a program on one mount opens after another mount has closed, removed or made it is that, and
+/// all of it, whatever was looked at or listed a moment before.
+#[test]
+fn an_open_asks() {
+    let two = Two::start(&[]);
+    let script = two.beside("opens.py");
+    std::fs::write(&script, OPENS).expect("a script");
+    let (a, b) = (two.a.path(""), two.b.path(""));
+    let all = [script.as_path(), a.as_path(), b.as_path()];
+    let ran = support::run("python3", &all.map(|path| path.to_str().expect("plain")));
+    assert!(ran.status.success(), "{}", support::words(&ran));
+    two.a.unmount();
+    two.b.unmount();
+}
+
+/// The directories of two mounts are its arguments.
+const OPENS: &str = "import fcntl,os,sys
+a, b = (mount + '/' for mount in sys.argv[1:])
+def put(where, name, bytes):
+    with open(where + name, 'wb') as f: f.write(bytes)
+def get(where, name):
+    with open(where + name, 'rb') as f: return f.read()
+looks = [lambda name: os.stat(b + name), lambda name: [e.stat() for e in os.scandir(b)]]
+for n, look in enumerate(looks):
+    name = f'grows{n}'
+    put(a, name, b'1' * 10); look(name); put(a, name, b'2' * 70_000)
+    assert get(b, name) == b'2' * 70_000, name
+    for end in b'xyz':
+        for where in a, b:
+            with open(where + name, 'ab') as f: f.write(bytes([end]))
+    assert get(a, name)[-6:] == b'xxyyzz', name
+    name = f'goes{n}'
+    put(a, name, b'old'); look(name); os.unlink(a + name); put(b, name, b'new')
+    assert get(a, name) == b'new', name
+    look(name); put(a, 'other', b'other'); os.rename(a + 'other', a + name)
+    assert get(b, name) == b'other', name
+    os.mkdir(f'{b}d{n}'); put(b, f'd{n}/mine', b''); put(a, f'd{n}/theirs', b'theirs')
+    assert get(b, f'd{n}/theirs') == b'theirs', n
+logs = [os.open(where + 'log', os.O_WRONLY | os.O_CREAT | os.O_APPEND) for where in (a, b)]
+for fd in logs * 10: fcntl.flock(fd, fcntl.LOCK_EX); os.write(fd, b'line'); fcntl.flock(fd, fcntl.LOCK_UN)
+assert len(get(a, 'log')) == 80, 'log'
+";
+
+/// While a program takes and gives up a lock, what others read of the file is there.
+#[test]
+fn reads_beside_locks() {
+    let two = Two::start(&[]);
+    let script = two.beside("reads.py");
+    std::fs::write(&script, READS).expect("a script");
+    let file = two.a.path("f");
+    let all = [script.as_path(), file.as_path()];
+    let ran = support::run("python3", &all.map(|path| path.to_str().expect("plain")));
+    assert!(ran.status.success(), "{}", support::words(&ran));
+    two.a.unmount();
+    two.b.unmount();
+}
+
+const READS: &str = "import fcntl,os,sys,time
+name = sys.argv[1]
+open(name, 'wb').write(b'D' * 8192); until = time.time() + 3
+if os.fork() == 0:
+    fd = os.open(name, os.O_RDWR)
+    while time.time() < until:
+        for how in fcntl.LOCK_SH, fcntl.LOCK_UN: fcntl.lockf(fd, how, 10, 1 << 30)
+    os._exit(0)
+fd = os.open(name, os.O_RDONLY)
+while time.time() < until: assert os.pread(fd, 16, 24) == b'D' * 16
+os.wait()
+";
+
 /// A program that closes a file, opens it again and locks it has it locked, though the first open
 /// ends at the server after that.
 #[test]
