@@ -31,6 +31,7 @@ const DIRECT_FROM_BYTES: u64 = 4 << 20;
 /// Flags of `open(2)` that matter here: `include/uapi/asm-generic/fcntl.h`.
 const O_EXCL: i32 = 0o200;
 const O_TRUNC: i32 = 0o1000;
+pub const O_APPEND: i32 = 0o2000;
 const O_DIRECT: i32 = 0o40000;
 
 /// What a program's flags want of a file that is there. To empty it is a request of its own, which
@@ -139,7 +140,9 @@ impl Tree {
             how |= FopenFlags::FOPEN_KEEP_CACHE;
         }
         let has_lost_lock = AtomicBool::new(false);
-        let open = OpenFile { io, nodes: nodes.clone(), is_writable, sized_at, has_lost_lock };
+        let is_direct = how.contains(FopenFlags::FOPEN_DIRECT_IO);
+        let nodes = nodes.clone();
+        let open = OpenFile { io, nodes, is_writable, is_direct, sized_at, has_lost_lock };
         (self.files.insert(Arc::new(open)), how)
     }
 
@@ -167,11 +170,18 @@ impl Tree {
         is_known.then(|| open.io.known_size()).flatten()
     }
 
-    pub async fn write(&self, place: Place, data: Bytes) -> Result<(), Errno> {
+    /// Writes; what is to be appended, to the end as it is now: the kernel takes the one that it was
+    /// told last, also under a lock. It keeps its place in the file by that, and no bytes: those
+    /// go past its cache.
+    pub async fn write(&self, place: Place, data: Bytes, appends: bool) -> Result<(), Errno> {
         let open = self.usable(place.file)?;
         self.written(place.ino);
         let len = data.len() as u64;
-        let written = open.io.write(place.offset, len, &Source::bytes(data)).await.or_errno();
+        let offset = match appends && open.is_direct {
+            true => open.io.end().await.or_errno()?,
+            false => place.offset,
+        };
+        let written = open.io.write(offset, len, &Source::bytes(data)).await.or_errno();
         self.written(place.ino);
         written
     }

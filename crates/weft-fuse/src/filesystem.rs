@@ -21,6 +21,7 @@ use weft_nfs::{Attrs, ops::CreateType};
 use crate::{
     attr::{owner, set_time},
     callers::Callers,
+    files::O_APPEND,
     locks::{LockCall, Told},
     space::Place,
     tree::{Creation, Tree, component},
@@ -352,8 +353,8 @@ impl Filesystem for WeftFs {
         fh: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
-        _: OpenFlags,
+        kind: WriteFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
@@ -361,8 +362,11 @@ impl Filesystem for WeftFs {
         let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let place = Place { ino: ino.0, file: fh.0, offset };
         let (tree, data) = (self.tree.clone(), Bytes::copy_from_slice(data));
+        // Pages that were mapped have their place, however the file is open.
+        let is_page = kind.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let appends = flags.0 & O_APPEND != 0 && !is_page;
         self.answer(async move {
-            match tree.write(place, data).await {
+            match tree.write(place, data, appends).await {
                 Ok(()) => reply.written(len),
                 Err(e) => reply.error(e),
             }

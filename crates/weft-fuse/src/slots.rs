@@ -19,6 +19,8 @@ pub struct OpenFile {
     /// The nodes for who opened it.
     pub nodes: Nodes,
     pub is_writable: bool,
+    /// Whether its bytes go past the kernel's cache.
+    pub is_direct: bool,
     /// When the server last told how long the file is.
     pub sized_at: Instant,
     /// Somebody else has what was locked through it, after a server had forgotten it: nothing is

@@ -140,6 +140,15 @@ impl FileIo {
         self.path.getattr_size().await
     }
 
+    /// The end of the file now, what was written here and has not left included: asked of the
+    /// metadata server unless nobody else can have changed it.
+    ///
+    /// # Errors
+    /// Those of GETATTR.
+    pub async fn end(&self) -> Result<u64, ClientError> {
+        self.path.end_for(u64::MAX).await
+    }
+
     /// What the layout says; fetched if there is none.
     ///
     /// # Errors
