@@ -233,7 +233,8 @@ for n, look in enumerate(looks):
     os.mkdir(f'{b}d{n}'); put(b, f'd{n}/mine', b''); put(a, f'd{n}/theirs', b'theirs')
     assert get(b, f'd{n}/theirs') == b'theirs', n
 logs = [os.open(where + 'log', os.O_WRONLY | os.O_CREAT | os.O_APPEND) for where in (a, b)]
-for fd in logs * 10: fcntl.flock(fd, fcntl.LOCK_EX); os.write(fd, b'line'); fcntl.flock(fd, fcntl.LOCK_UN)
+for fd in logs * 10:
+    fcntl.flock(fd, fcntl.LOCK_EX); os.write(fd, b'line'); fcntl.flock(fd, fcntl.LOCK_UN)
 assert len(get(a, 'log')) == 80, 'log'
 ";
 
