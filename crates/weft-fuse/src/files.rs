@@ -170,7 +170,8 @@ impl Tree {
         is_known.then(|| open.io.known_size()).flatten()
     }
 
-    /// Writes; what is to be appended, to the end as it is now: the kernel takes the one that it was
+    /// Writes; what is to be appended, to the end as it is now: the kernel takes the one that it
+    /// was
     /// told last, also under a lock. It keeps its place in the file by that, and no bytes: those
     /// go past its cache.
     pub async fn write(&self, place: Place, data: Bytes, appends: bool) -> Result<(), Errno> {

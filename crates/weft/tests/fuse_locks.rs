@@ -194,8 +194,8 @@ fn a_number_raised_under_locks() {
     two.b.unmount();
 }
 
-/// What a program on one mount opens after another mount has closed, removed or made it is that, and
-/// all of it, whatever was looked at or listed a moment before.
+/// What a program on one mount opens after another mount has closed, removed or made it is that,
+/// and all of it, whatever was looked at or listed a moment before.
 #[test]
 fn an_open_asks() {
     let two = Two::start(&[]);
