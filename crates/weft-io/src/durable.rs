@@ -47,7 +47,8 @@ const OTHERS: u32 = 0o077;
 /// whatever modes the files there have.
 ///
 /// # Errors
-/// What the system says; that the directory is another user's, who alone could narrow it.
+/// The system's errors. If the directory is another user's, who alone can narrow it, the error names
+/// the command.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
     create_dir_all(path)?;
     let mode = fs::metadata(path)?.permissions().mode();
@@ -170,6 +171,8 @@ fn write_draft(
 ) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let mut file = options.read(true).write(true).create_new(true).mode(mode).open(draft)?;
+    // Whatever the umask has left of them.
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
     fill(&mut file)?;
     file.sync_all()?;
     Ok(file)

@@ -13,12 +13,15 @@ const FILE_MODE: u32 = 0o600;
 /// A file held (`flock(2)`) until this is dropped. Nothing else holds it meanwhile, in this process
 /// or another.
 #[derive(Debug)]
-pub(crate) struct HeldFile(File);
+pub struct HeldFile(File);
 
 impl HeldFile {
     /// Makes the file if it is missing, keeps others from opening it, and holds it; nothing while
     /// somebody else does.
-    pub(crate) fn acquire(path: &Path) -> io::Result<Option<Self>> {
+    ///
+    /// # Errors
+    /// The system's errors.
+    pub fn acquire(path: &Path) -> io::Result<Option<Self>> {
         let mut how = OpenOptions::new();
         let file = how.write(true).create(true).truncate(false).mode(FILE_MODE).open(path)?;
         match file.try_lock() {

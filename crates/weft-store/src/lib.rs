@@ -18,3 +18,5 @@ pub mod reserve;
 mod sync;
 pub mod types;
 pub mod volume;
+
+pub use held_file::HeldFile;

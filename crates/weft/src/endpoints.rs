@@ -5,7 +5,6 @@ use std::{
     fs,
     io::{self, Write as _},
     net::SocketAddr,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -14,7 +13,7 @@ use weft_io::durable;
 
 /// File in the directory.
 const FILE: &str = "endpoints.json";
-/// Its permission bits, whatever the umask of the server.
+/// Its permission bits: commands of other users read it.
 const MODE: u32 = 0o644;
 /// What the directory of a data server begins with; its number follows.
 const DATA_SERVER: &str = "ds-";
@@ -87,12 +86,7 @@ impl Endpoints {
     /// The directory cannot be written.
     pub fn store(&self) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(self)?;
-        let fill = |file: &mut fs::File| {
-            // Whatever the umask of a server leaves: commands of other users read it.
-            file.set_permissions(fs::Permissions::from_mode(MODE))?;
-            file.write_all(&text)
-        };
-        durable::replace_file(&self.dir.join(FILE), MODE, fill).map(drop)
+        durable::replace_file(&self.dir.join(FILE), MODE, |file| file.write_all(&text)).map(drop)
     }
 }
 

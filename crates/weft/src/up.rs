@@ -7,7 +7,6 @@ use std::{
     fs,
     io::{self, Write},
     net::SocketAddr,
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -22,6 +21,7 @@ use weft::{
 };
 use weft_io::durable;
 use weft_server::identity::ClusterSecrets;
+use weft_store::HeldFile;
 
 use crate::{
     demo,
@@ -32,8 +32,6 @@ use crate::{
 
 /// Held while a process uses the directory.
 const LOCK: &str = "lock";
-/// Permission bits of that file: whoever can open it can hold the lock (flock(2)).
-const LOCK_MODE: u32 = 0o600;
 /// Where `weft status` connects.
 const ADMIN_SOCKET: &str = "admin.sock";
 /// Where clients of this machine have objects from the data servers.
@@ -110,7 +108,7 @@ struct Cluster {
     mds: RunningMds,
     _data_servers: Vec<RunningDs>,
     /// Held for as long as the directory is in use.
-    _lock: fs::File,
+    _lock: HeldFile,
     endpoints: Endpoints,
 }
 
@@ -225,21 +223,11 @@ fn refuse_directory_of_a_server(dir: &Path) -> Outcome {
 
 /// Takes the directory for this process. It comes first, since its error says more than those of
 /// ports and stores in use.
-fn lock(dir: &Path) -> Outcome<fs::File> {
-    let path = dir.join(LOCK);
-    let mut how = fs::OpenOptions::new();
-    let how = how.write(true).create(true).truncate(false).mode(LOCK_MODE);
-    let file = how.open(&path).map_err(|e| cannot_write(dir, &e))?;
-    match file.try_lock() {
-        Ok(()) => {
-            file.set_permissions(fs::Permissions::from_mode(LOCK_MODE))?;
-            Ok(file)
-        }
-        Err(fs::TryLockError::WouldBlock) => {
-            Err(format!("{}: another `weft up` is using this directory", dir.display()).into())
-        }
-        Err(fs::TryLockError::Error(e)) => Err(format!("{}: {e}", path.display()).into()),
-    }
+fn lock(dir: &Path) -> Outcome<HeldFile> {
+    let held = HeldFile::acquire(&dir.join(LOCK)).map_err(|e| cannot_write(dir, &e))?;
+    held.ok_or_else(|| {
+        format!("{}: another `weft up` is using this directory", dir.display()).into()
+    })
 }
 
 /// Why there is no directory, in words that say what is in the way.

@@ -35,8 +35,8 @@ impl DirectoryLock {
 const ACKED_MAGIC: [u8; 4] = *b"WFTA";
 /// Bytes of an `acked` file: magic, LSN, CRC-32C of both.
 const ACKED_BYTES: usize = 16;
-/// Permission bits of an `acked` file, less the umask.
-const ACKED_MODE: u32 = 0o644;
+/// Permission bits of an `acked` file.
+const ACKED_MODE: u32 = 0o600;
 
 /// The side file that holds the LSN of the last acknowledged mutation.
 ///

@@ -12,7 +12,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
-        Mutex, PoisonError,
+        Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -21,6 +21,7 @@ use rustix::fs::{AtFlags, StatxFlags, statx, syncfs};
 use weft_io::durable;
 
 use super::{ObjectError, error::io};
+use crate::sync::lock;
 
 /// File in the directory of the data server.
 pub(super) const VERIFIER_FILE: &str = "verifier";
@@ -41,6 +42,8 @@ static FAILED_DEVICES: Mutex<Vec<(u32, u32)>> = Mutex::new(Vec::new());
 #[derive(Debug)]
 pub(super) struct KeptVerifier {
     now: AtomicU64,
+    /// Held while the verifier and its file change, so that the two agree.
+    changing: Mutex<()>,
     path: PathBuf,
     /// None where the kernel cannot tell two mounts apart: each process has a new verifier.
     era: Option<String>,
@@ -58,7 +61,7 @@ impl KeptVerifier {
         let (era, device) = era(&directory).map_err(io("ask for the mount of the store"))?;
         let last = era.as_deref().and_then(|era| last_of(&path, era));
         let kept = last.filter(|_| all_synced(&directory, device));
-        let verifier = KeptVerifier { now: AtomicU64::new(0), path, era };
+        let verifier = KeptVerifier { now: AtomicU64::new(0), changing: Mutex::new(()), path, era };
         match kept {
             Some(kept) => verifier.now.store(kept, Ordering::Release),
             None => verifier.set(random_verifier(last)?),
@@ -73,6 +76,7 @@ impl KeptVerifier {
 
     /// Takes another verifier, since bytes that were accepted may be lost.
     pub(super) fn change(&self) {
+        let _alone = lock(&self.changing);
         let old = self.get();
         // Without random numbers, the next number still differs, which is what counts.
         self.set(random_verifier(Some(old)).unwrap_or(old.wrapping_add(1)));
@@ -126,9 +130,9 @@ fn era(directory: &File) -> io::Result<(Option<String>, (u32, u32))> {
     Ok((Some(format!("{TITLE}\nboot {boot}\nmount {mount}\ndevice {major}:{minor}\n")), device))
 }
 
-/// Whether all that was written to the file system is on the disk, as far as the kernel tells.
+/// True if all that was written to the file system is on the disk, as far as the kernel tells.
 fn all_synced(directory: &File, device: (u32, u32)) -> bool {
-    let mut failed = FAILED_DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut failed = lock(&FAILED_DEVICES);
     if failed.contains(&device) {
         return false;
     }
