@@ -75,9 +75,7 @@ impl Tree {
             self.inodes.has_changed(ino, attrs.change, asked_at);
             self.recently_told(ino, &attrs);
         }
-        if !self.inodes.is_unwritten_since(ino, asked_at) {
-            self.recent.forget(ino);
-        }
+        self.forget_if_written(ino, asked_at);
         if is_news {
             self.forget_attributes(ino).await;
         }
@@ -112,11 +110,9 @@ impl Tree {
                 return Err(e);
             }
         };
-        // Not with the name are they believed, but the kernel asks for them next.
+        // The kernel does not believe them with the name, and asks for them next.
         self.recently_told(attr.ino.0, &node.attrs);
-        if !self.inodes.is_unwritten_since(attr.ino.0, asked_at) {
-            self.recent.forget(attr.ino.0);
-        }
+        self.forget_if_written(attr.ino.0, asked_at);
         let opened = (attr.ino.0, asked_at);
         let (number, how) = self.keep(opened, (io, nodes), &node.attrs, flags);
         Ok((attr, number, how))
@@ -170,10 +166,8 @@ impl Tree {
         is_known.then(|| open.io.known_size()).flatten()
     }
 
-    /// Writes; what is to be appended, to the end as it is now: the kernel takes the one that it
-    /// was
-    /// told last, also under a lock. It keeps its place in the file by that, and no bytes: those
-    /// go past its cache.
+    /// Writes at an offset, or, to append past the kernel's cache, at the end of the file now: the
+    /// kernel takes the end that it was told last, also under a lock.
     pub async fn write(&self, place: Place, data: Bytes, appends: bool) -> Result<(), Errno> {
         let open = self.usable(place.file)?;
         self.written(place.ino);

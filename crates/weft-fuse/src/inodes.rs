@@ -155,8 +155,8 @@ impl Inodes {
         }
     }
 
-    /// Whether the kernel may have got to a number by a name that was in a list no longer than that
-    /// ago: said once, since it may also have got there without a name.
+    /// True if the kernel may have got to a number by a name from a list that is no older than
+    /// `valid`. True once for each list, since the kernel may also have got there without a name.
     pub fn is_from_list(&self, number: u64, valid: Duration) -> bool {
         let mut known = self.lock();
         let listed = known.by_number.get_mut(&number).and_then(|inode| inode.listed.take());
@@ -243,7 +243,7 @@ impl Inodes {
         std::mem::replace(&mut inode.cached, change) == change && change.is_some()
     }
 
-    /// Whether a file has another change attribute than the one that was told last.
+    /// True if a file has another change attribute than the one that was told last.
     pub fn is_news(&self, number: u64, change: Option<u64>) -> bool {
         let known = self.lock();
         let seen = known.by_number.get(&number).and_then(|inode| inode.seen);

@@ -111,8 +111,8 @@ fn dot(offset: u64, name: &[u8], ino: u64) -> Entry<'_> {
     Entry { name, offset, attr: file_attr(ino, &attrs), is_known: false, node: None }
 }
 
-/// Whether a name from a list is believed: a file is opened before anything is done with it, and
-/// then asked for again.
+/// True if the kernel may believe a name from a list: a file is opened before anything is done with
+/// it, and then asked for again.
 fn is_believed(kind: Kind) -> bool {
     matches!(kind, Kind::Directory | Kind::RegularFile)
 }

@@ -18,6 +18,8 @@ use tokio::sync::{Notify, watch};
 /// To `fuse_reverse_inval_inode` (`fs/fuse/inode.c`): attributes alone, for which it waits for no
 /// page.
 pub const NO_BYTES: i64 = -1;
+/// All bytes, too.
+pub const ALL_BYTES: i64 = 0;
 
 /// Files that wait each for itself: as many as may be delegated to a client.
 const INODES_MAX: usize = weft_client::limits::DELEGATIONS_MAX;

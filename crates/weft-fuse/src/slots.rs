@@ -19,7 +19,7 @@ pub struct OpenFile {
     /// The nodes for who opened it.
     pub nodes: Nodes,
     pub is_writable: bool,
-    /// Whether its bytes go past the kernel's cache.
+    /// True if its bytes go past the kernel's cache.
     pub is_direct: bool,
     /// When the server last told how long the file is.
     pub sized_at: Instant,

@@ -12,15 +12,13 @@ use tokio::task::JoinSet;
 use weft_client::node::{Change, Watcher, What};
 
 use crate::{
-    notices::{NO_BYTES, Notices, Telling, Whom},
+    notices::{ALL_BYTES, NO_BYTES, Notices, Telling, Whom},
     tree::Tree,
 };
 
 /// Files whose bytes the kernel lets go of at a time: it may have to wait for a page of one, which
 /// keeps others from their turn only if there are that many.
 const AT_A_TIME: usize = 8;
-/// All bytes, too.
-const ALL_BYTES: i64 = 0;
 
 impl Watcher for Tree {
     fn changing(&self, changes: &[Change]) -> Pin<Box<dyn Future<Output = ()> + Send>> {

@@ -24,7 +24,7 @@ use crate::{
     errno::OrErrno,
     inodes::Inodes,
     locks::Locks,
-    notices::{NO_BYTES, Telling},
+    notices::{ALL_BYTES, NO_BYTES, Telling},
     recent::RecentAttrs,
     slots::{OpenDir, OpenFile, Slots},
 };
@@ -94,33 +94,34 @@ impl Tree {
         self.maps_direct.load(Ordering::Relaxed)
     }
 
-    /// How long the kernel may follow a name without asking. Nothing tells us of names that others
-    /// give and take, so one of a file is asked for each time that a program uses it: it opens what
-    /// has the name now. Directories on the way there are believed for as long as attributes.
+    /// Time for which the kernel may follow a name without asking. No notice tells the mount of
+    /// names that others give and take, so the kernel asks for a file's name each time that a
+    /// program uses it, and opens the file that has the name now. Names of directories hold as long
+    /// as attributes.
     pub fn name_holds(&self, kind: FileType) -> Duration {
         if kind == FileType::Directory { self.valid } else { Duration::ZERO }
     }
 
-    /// The kernel asks for a file's attributes the next time that it needs them. It waits for no
-    /// page for that.
+    /// Has the kernel drop a file's attributes, and ask for them when it next needs them. It waits
+    /// for no page for that.
     pub async fn forget_attributes(&self, ino: u64) {
-        let Some(notifier) = self.notifier.get().cloned() else { return };
-        let told =
-            tokio::task::spawn_blocking(move || notifier.inval_inode(INodeNo(ino), NO_BYTES, 0));
-        if let Ok(Err(e)) = told.await {
-            tracing::warn!(ino, "the kernel may have outdated attributes: {e}");
-        }
+        self.invalidate(ino, NO_BYTES).await;
     }
 
     /// The kernel forgets what it has of a file's attributes and bytes, as our client does, and
     /// asks anew.
     pub async fn forget_pages(&self, ino: u64) {
         self.inodes.opens(ino).iter().for_each(|io| io.forget_kept());
+        self.invalidate(ino, ALL_BYTES).await;
+    }
+
+    /// Has the kernel drop a file's attributes, and its bytes from an offset on.
+    async fn invalidate(&self, ino: u64, from: i64) {
         let Some(notifier) = self.notifier.get().cloned() else { return };
-        // The kernel waits for reads that are under way, which others answer.
-        let told = tokio::task::spawn_blocking(move || notifier.inval_inode(INodeNo(ino), 0, 0));
+        // For bytes the kernel waits for reads that are under way, which others answer.
+        let told = tokio::task::spawn_blocking(move || notifier.inval_inode(INodeNo(ino), from, 0));
         if let Ok(Err(e)) = told.await {
-            tracing::warn!(ino, "the kernel may have outdated bytes: {e}");
+            tracing::warn!(ino, "the kernel may have outdated attributes or bytes: {e}");
         }
     }
 
@@ -144,6 +145,13 @@ impl Tree {
     pub fn recently_told(&self, ino: u64, attrs: &Attrs) {
         if let Some(change) = attrs.change {
             self.recent.note(file_attr(ino, attrs), change, Instant::now());
+        }
+    }
+
+    /// Drops what was told of a file if it was written through this mount since.
+    pub fn forget_if_written(&self, ino: u64, since: Instant) {
+        if !self.inodes.is_unwritten_since(ino, since) {
+            self.recent.forget(ino);
         }
     }
 

@@ -47,8 +47,8 @@ const OTHERS: u32 = 0o077;
 /// whatever modes the files there have.
 ///
 /// # Errors
-/// The system's errors. If the directory is another user's, who alone can narrow it, the error names
-/// the command.
+/// The system's errors. If the directory is another user's, who alone can narrow it, the error
+/// names the command.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
     create_dir_all(path)?;
     let mode = fs::metadata(path)?.permissions().mode();
