@@ -97,15 +97,18 @@ class WeftFileSystem(AbstractFileSystem):
             behind = info
         if behind["type"] == "directory":
             behind = {**behind, "type": "other"}
-        return {**behind, "islink": True, "destination": self.client.readlink(entry.path)}
+        return self._linked(entry.path, behind)
+
+    def _linked(self, path, behind):
+        """The entry of a link, by what it leads to."""
+        return {**behind, "islink": True, "destination": self.client.readlink(path)}
 
     def info(self, path, **kwargs):
         path = self._strip_protocol(path)
         told = self.client.lstat(path)
         if not told.is_symlink():
             return self._info(path, told)
-        behind = self._info(path, self.client.stat(path))
-        return {**behind, "islink": True, "destination": self.client.readlink(path)}
+        return self._linked(path, self._info(path, self.client.stat(path)))
 
     def ls(self, path, detail=True, **kwargs):
         path = self._strip_protocol(path)

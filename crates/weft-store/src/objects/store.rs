@@ -157,7 +157,7 @@ impl ObjectStore {
     }
 
     /// The current write verifier: kept over restarts of the process as long as nothing can be lost
-    /// ([`KeptVerifier`]), and new after any failed write or sync.
+    /// (ADR 41), and new after any failed write or sync.
     ///
     /// A reply to a WRITE carries the one [`Self::write`] returned, not this: it may have changed
     /// since the data was taken.
