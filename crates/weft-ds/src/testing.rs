@@ -195,6 +195,11 @@ impl TestDs {
         until("end of the data server", async || store.strong_count() == 0).await;
     }
 
+    /// Has the next start take the machine for one that was booted meanwhile, as after a power cut.
+    pub fn boot_anew(&self) {
+        std::fs::remove_file(self.dir.path().join("verifier")).unwrap();
+    }
+
     /// Starts it again on its data and port.
     pub async fn start_again(&mut self) {
         assert!(self.running.is_none(), "it runs already");

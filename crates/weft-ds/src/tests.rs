@@ -190,10 +190,10 @@ async fn large_writes_go_past_the_page_cache() {
     assert_eq!(data(&session, &fh, 4 * MIB, 1 << 20).await.unwrap(), big[..9]);
 }
 
-/// Synchronous writes say so, COMMIT tells the verifier of the writes before it, and a restart
-/// changes it for a client that just goes on.
+/// Synchronous writes say so, and COMMIT tells the verifier of the writes before it. A restart of the
+/// process keeps it, one of the machine changes it, for a client that just goes on.
 #[tokio::test]
-async fn the_verifier_tells_of_a_restart() {
+async fn the_verifier_tells_of_a_boot() {
     let mut ds = serving().await;
     let session = session(&ds).await;
     let fh = rw(&ds, &file(7));
@@ -204,6 +204,10 @@ async fn the_verifier_tells_of_a_restart() {
     }
     assert_eq!(committed(&session, &fh).await, unstable.writeverf);
     ds.kill().await;
+    ds.start_again().await;
+    assert_eq!(committed(&session, &fh).await, unstable.writeverf);
+    ds.kill().await;
+    ds.boot_anew();
     ds.start_again().await;
     assert_eq!(data(&session, &fh, 0, 9).await.unwrap(), b"abcdef"[..]);
     let after = committed(&session, &fh).await;

@@ -391,7 +391,7 @@ impl Cluster {
         self.local_sockets().join(socket_name(&owner).unwrap())
     }
 
-    fn data_server_dir(&self, id: u32) -> PathBuf {
+    pub fn data_server_dir(&self, id: u32) -> PathBuf {
         let disks = self.options.disks.iter().map(PathBuf::as_path);
         let mut disks = disks.cycle().skip(id as usize - 1);
         disks.next().unwrap_or(self.dir.path()).join(format!("ds{id}"))

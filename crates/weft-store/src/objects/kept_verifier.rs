@@ -9,7 +9,6 @@
 use std::{
     fs::{self, File},
     io::{self, ErrorKind, Read, Write},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Mutex,
@@ -92,8 +91,8 @@ impl KeptVerifier {
         };
         let Some(era) = &self.era else { return };
         let fill = |file: &mut File| {
-            let inode = file.metadata()?.ino();
-            write!(file, "{era}inode {inode}\nverifier {new:016x}\n")
+            let own = own_line(file)?.ok_or(ErrorKind::Unsupported)?;
+            write!(file, "{era}{own}verifier {new:016x}\n")
         };
         let kept = durable::replace_file(&self.path, FILE_MODE, fill).map(drop);
         if let Err(error) = removed.and(kept) {
@@ -107,12 +106,22 @@ impl KeptVerifier {
 /// directory that was restored lacks what was written after its copy was made.
 fn last_of(path: &Path, era: &str) -> Option<u64> {
     let mut file = File::open(path).ok()?;
-    let inode = format!("inode {}\n", file.metadata().ok()?.ino());
+    let own = own_line(&file).ok()??;
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;
-    let rest = text.strip_prefix(era)?.strip_prefix(inode.as_str())?;
+    let rest = text.strip_prefix(era)?.strip_prefix(own.as_str())?;
     let digits = rest.strip_prefix("verifier ")?.strip_suffix('\n')?;
     if digits.len() == 16 { u64::from_str_radix(digits, 16).ok() } else { None }
+}
+
+/// The line of a file that names the file itself: number and time of birth of its inode. A copy has
+/// another one, also if it got the number of a file that was removed. None where the file system
+/// does not tell the time.
+fn own_line(file: &File) -> io::Result<Option<String>> {
+    let told = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::BTIME)?;
+    let (inode, born) = (told.stx_ino, told.stx_btime);
+    let is_told = told.stx_mask & StatxFlags::BTIME.bits() != 0;
+    Ok(is_told.then(|| format!("inode {inode} born {}.{:09}\n", born.tv_sec, born.tv_nsec)))
 }
 
 /// Boot and mount of a directory, as the first lines of the file; and the device. None for a kernel
@@ -156,6 +165,9 @@ fn random_verifier(old: Option<u64>) -> Result<u64, ObjectError> {
 mod tests {
     use super::*;
 
+    /// Times of files are as exact as the kernel's ticks: 10 ms at the most.
+    const CLOCK_TICK: std::time::Duration = std::time::Duration::from_millis(20);
+
     /// The next process keeps the verifier; one of another boot or mount, a damaged one, and one
     /// after lost bytes are not kept.
     #[test]
@@ -180,9 +192,9 @@ mod tests {
             String::new(),
             good.clone(),
         ] {
-            // Another inode, as a copy of the directory has.
+            // A copy may have the number of the inode, and is made later.
             fs::remove_file(&path).unwrap();
-            fs::write(dir.path().join("other"), b"").unwrap();
+            std::thread::sleep(CLOCK_TICK);
             fs::write(&path, &other).unwrap();
             let next = KeptVerifier::open(dir.path()).unwrap();
             assert_ne!(next.get(), first.get(), "{other:?}");
