@@ -190,8 +190,8 @@ async fn large_writes_go_past_the_page_cache() {
     assert_eq!(data(&session, &fh, 4 * MIB, 1 << 20).await.unwrap(), big[..9]);
 }
 
-/// Synchronous writes say so, and COMMIT tells the verifier of the writes before it. A restart of the
-/// process keeps it, one of the machine changes it, for a client that just goes on.
+/// Synchronous writes say so, and COMMIT tells the verifier of the writes before it. A restart of
+/// the process keeps it, one of the machine changes it, for a client that just goes on.
 #[tokio::test]
 async fn the_verifier_tells_of_a_boot() {
     let mut ds = serving().await;

@@ -92,7 +92,7 @@ impl KeptVerifier {
         let Some(era) = &self.era else { return };
         let fill = |file: &mut File| {
             let own = own_line(file)?.ok_or(ErrorKind::Unsupported)?;
-            write!(file, "{era}{own}verifier {new:016x}\n")
+            writeln!(file, "{era}{own}verifier {new:016x}")
         };
         let kept = durable::replace_file(&self.path, FILE_MODE, fill).map(drop);
         if let Err(error) = removed.and(kept) {
