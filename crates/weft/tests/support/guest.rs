@@ -39,6 +39,9 @@ pub enum Kernel {
 }
 
 impl Kernel {
+    /// Every one.
+    pub const ALL: [Kernel; 3] = [Self::V6_1, Self::V6_12, Self::Uml];
+
     /// The rig's name for it.
     pub fn name(self) -> &'static str {
         match self {
@@ -63,6 +66,8 @@ pub struct Guest {
     memory: u32,
     /// What the script leaves goes here; else it is removed with the guest.
     out: Option<PathBuf>,
+    /// More of the kernel's command line.
+    parameters: Vec<String>,
     /// Network namespace of the guest and the server's address there; else this process's own.
     network: Option<(String, String)>,
     dir: TempDir,
@@ -112,6 +117,7 @@ impl Guest {
             seconds: SCRIPT_SECONDS,
             memory: MEMORY_MIB,
             out: None,
+            parameters: Vec::new(),
             network: None,
             dies: false,
             dir,
@@ -141,6 +147,12 @@ impl Guest {
     /// Another size of its memory, in MiB.
     pub fn memory(mut self, mib: u32) -> Self {
         self.memory = mib;
+        self
+    }
+
+    /// One more word of the kernel's command line.
+    pub fn kernel_parameter(mut self, word: &str) -> Self {
+        self.parameters.push(word.to_owned());
         self
     }
 
@@ -271,6 +283,9 @@ impl Guest {
             rig.args(["--env", &format!("SERVER={server}")]);
         } else if !has_tap() {
             rig.args(["--net", "user", "--env", &format!("SERVER={}", outward_address())]);
+        }
+        for word in &self.parameters {
+            rig.args(["--append", word]);
         }
         for file in &self.files {
             rig.args(["--add", file]);

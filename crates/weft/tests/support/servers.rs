@@ -76,6 +76,10 @@ pub struct Servers {
     network: Option<Network>,
     /// Who stands between the metadata server and a data server.
     between: BTreeMap<u32, SocketAddr>,
+    /// Ports by which clients come to data servers, if not their own.
+    doors: BTreeMap<u32, u16>,
+    /// More lines of the metadata server's `[export]`.
+    export: String,
 }
 
 impl Servers {
@@ -95,8 +99,17 @@ impl Servers {
         let dir = tempfile::Builder::new().prefix("weft-faults.").tempdir().expect("a folder");
         let ports = Ports::free();
         let network = plan.wired.then(|| network(plan.data_servers));
-        let (running, disks, between) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
-        let mut servers = Self { dir, ports, plan, running, disks, network, between };
+        let mut servers = Self {
+            dir,
+            ports,
+            plan,
+            running: BTreeMap::new(),
+            disks: Vec::new(),
+            network,
+            between: BTreeMap::new(),
+            doors: BTreeMap::new(),
+            export: String::new(),
+        };
         servers.write_secret("secret", SECRET);
         for (name, mib) in [("mds", plan.mds_disk_mib), ("ds1", plan.ds1_disk_mib)] {
             if let Some(mib) = mib {
@@ -166,11 +179,11 @@ impl Servers {
             let control = self.between.get(&id).map_or(reached, SocketAddr::to_string);
             text += &format!(
                 "[[data_server]]\nid = {id}\ncontrol = \"{control}\"\n\
-                 addresses = [\"{data}:{port}\"]\n"
+                 addresses = [\"{data}:{}\"]\n",
+                self.doors.get(&id).unwrap_or(&port)
             );
         }
-        text += super::ROOT_MAY_EVERYTHING;
-        text
+        text + super::ROOT_MAY_EVERYTHING + &self.export
     }
 
     /// New files are striped over this many data servers from now on; nothing is restarted.
@@ -187,6 +200,16 @@ impl Servers {
     /// started again.
     pub fn reach_by(&mut self, id: u32, address: SocketAddr) {
         self.between.insert(id, address);
+    }
+
+    /// Clients are told this port of a data server, once the metadata server is started again.
+    pub fn clients_come_by(&mut self, id: u32, port: u16) {
+        self.doors.insert(id, port);
+    }
+
+    /// More lines of the metadata server's `[export]`, once it is started again.
+    pub fn export(&mut self, lines: &str) {
+        lines.clone_into(&mut self.export);
     }
 
     /// Where a data server listens.
@@ -226,6 +249,14 @@ impl Servers {
         let mut process = self.running.remove(name).expect("it is running");
         process.kill().expect("kill");
         process.wait().expect("wait");
+    }
+
+    /// Ends a server in order, as its service manager does, and waits for that.
+    pub fn stop(&mut self, name: &str) {
+        self.signal(name, "TERM");
+        let mut process = self.running.remove(name).expect("it is running");
+        let ended = process.wait().expect("wait");
+        assert!(ended.success(), "{name}: {ended}{}", self.logs());
     }
 
     /// Kills the metadata server and starts it again at once.

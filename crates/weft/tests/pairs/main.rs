@@ -1,0 +1,297 @@
+//! Two clients of any kinds, one file, any fault: what one has closed, the next open by the other
+//! sees, whole. Pairs of clients act on files in turn by plans from a seed; a model says what each
+//! must see; servers and links suffer meanwhile; every file is looked at once more by every client
+//! 45 s after its last close.
+//!
+//! `WEFT_PAIRS_SECONDS` says how long, `WEFT_PAIRS_KINDS` which clients (`uml,uml,mount,library`),
+//! `WEFT_PAIRS_FAULTS` which faults (`none`, or words as in `kill-mds,delay-all`),
+//! `WEFT_PAIRS_LEDGER` where the counts of all runs are kept, `WEFT_SEED` where chance begins.
+//! `WEFT_PAIRS_CONFIG` is more of the metadata server's `[export]`.
+
+mod faults;
+mod hands;
+mod judge;
+mod kinds;
+mod ledger;
+mod model;
+mod ops;
+mod pattern;
+mod plan;
+mod relay;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use faults::{Fault, Site};
+use hands::{Commands, Library, Pool};
+use judge::{Instance, Judge};
+use kinds::Kind;
+use ledger::Ledger;
+use relay::Relay;
+use support::guest::{Guest, Report, compiled};
+use support::mount::Mount;
+use support::servers::{Plan, Servers};
+use tempfile::TempDir;
+use weft_client::blocking::Client;
+use weft_client::fs::ClientOptions;
+use weft_dev::{SeededRng, env};
+
+/// Files at a time.
+const AT_ONCE: usize = 6;
+/// Who looks later.
+const LOOKERS: usize = 2;
+/// Hands of a client: both of a pair may be its.
+const HANDS: usize = 2 * AT_ONCE + LOOKERS;
+const DATA_SERVERS: u32 = 4;
+
+/// How a run goes.
+struct Run {
+    kinds: Vec<Kind>,
+    faults: Vec<Fault>,
+    time: Duration,
+    seed: u64,
+}
+
+/// See the module.
+#[test]
+fn what_one_has_closed_the_next_open_sees() {
+    support::require_root("to mount");
+    let kinds = std::env::var("WEFT_PAIRS_KINDS").unwrap_or("mount,mount,library,commands".into());
+    let wanted = std::env::var("WEFT_PAIRS_FAULTS").unwrap_or_default();
+    let chosen = |fault: &Fault| {
+        wanted.is_empty() || wanted.split(',').any(|word| word == fault.to_string())
+    };
+    let run = Run {
+        kinds: kinds.split(',').map(Kind::parse).collect(),
+        faults: Fault::all().into_iter().filter(chosen).collect(),
+        time: Duration::from_secs(env("WEFT_PAIRS_SECONDS").unwrap_or(40)),
+        seed: support::seed(),
+    };
+    run.judge();
+}
+
+/// The model, and the hand that kernels have, against a local disk.
+#[test]
+fn the_model_agrees_with_a_local_disk() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let pool = Arc::new(Pool::default());
+    let judge_port = pool.listen();
+    let hand = compiled("hand", dir.path());
+    let place = dir.path().join("files");
+    make_dirs(&place);
+    let mut both = ["local-1", "local-2"].map(|name| hands_on(&hand, judge_port, name, &place));
+    let instance = |name: &str| Instance {
+        name: name.to_owned(),
+        kind: Kind::Local,
+        can: Kind::Local.can(2),
+        options: String::new(),
+    };
+    let roster = ["local-1", "local-2"].map(instance).to_vec();
+    let judge = Judge::new(pool, roster, Ledger::default());
+    let mut rng = SeededRng::new(support::seed());
+    for n in 0..300 {
+        let class = n % plan::CLASSES.len();
+        let plan = plan::plan(rng.draw(), class, [Kind::Local.can(2); 2]);
+        assert!(judge.life(&plan, [0, 1]).is_none(), "{plan:#?}");
+    }
+    judge.pool.end();
+    both.iter_mut().for_each(|child| assert!(child.wait().expect("a hand").success()));
+}
+
+fn make_dirs(place: &Path) {
+    for n in 0..judge::DIRS {
+        std::fs::create_dir_all(place.join(format!("d{n}"))).expect("a folder");
+    }
+}
+
+/// Processes that act on a folder of this machine.
+fn hands_on(hand: &Path, judge_port: u16, name: &str, dir: &Path) -> Child {
+    let mut command = Command::new(hand);
+    command.args(["127.0.0.1", &judge_port.to_string(), name]).arg(dir).arg(HANDS.to_string());
+    command.stdin(Stdio::null()).spawn().expect("a hand")
+}
+
+/// What runs beside the judge until it has ended.
+#[derive(Default)]
+struct Clients<'s> {
+    roster: Vec<Instance>,
+    mounts: Vec<Mount>,
+    children: Vec<Child>,
+    guests: Vec<ScopedJoinHandle<'s, Report>>,
+}
+
+impl Run {
+    fn judge(&self) {
+        let mut rng = SeededRng::new(self.seed);
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut site = site(&mut rng);
+        let pool = Arc::new(Pool::default());
+        let judge_port = pool.listen();
+        for n in 0..judge::DIRS {
+            site.servers.weft_ok(&["mkdir", &format!("/d{n}")]);
+        }
+        let path = std::env::var("WEFT_PAIRS_LEDGER").map(PathBuf::from).ok();
+        let ledger = path.as_deref().map(Ledger::read).unwrap_or_default();
+        std::thread::scope(|scope| {
+            let start = Start { dir: &dir, judge_port, port: site.relays[0].port, time: self.time };
+            let mut clients = Clients::default();
+            for kind in &self.kinds {
+                start.client(*kind, &pool, &mut rng, scope, &mut clients);
+            }
+            let judge = Judge::new(pool.clone(), clients.roster.clone(), ledger);
+            self.session(&judge, &mut site, &mut rng);
+            pool.end();
+            let Clients { mounts, mut children, guests, .. } = clients;
+            for child in &mut children {
+                assert!(child.wait().expect("a hand").success(), "a hand ended early");
+            }
+            for guest in guests {
+                guest.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            }
+            mounts.iter().for_each(Mount::unmount);
+            self.report(&judge, path.as_deref());
+        });
+    }
+
+    /// Files, faults, and a last look.
+    fn session(&self, judge: &Judge, site: &mut Site, rng: &mut SeededRng) {
+        let deadline = Instant::now() + self.time;
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                let seed = rng.draw();
+                scope.spawn(move || judge.work(seed));
+            }
+            for _ in 0..LOOKERS {
+                scope.spawn(|| judge.look_later());
+            }
+            let mut next = self.faults.iter().cycle().skip(rng.index(self.faults.len().max(1)));
+            while Instant::now() < deadline {
+                let before = judge.tries.load(Relaxed);
+                // A few tries without a fault between any two.
+                let quiet = Instant::now() + Duration::from_secs(20);
+                while judge.tries.load(Relaxed) < before + 40 && Instant::now() < quiet.min(deadline) {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                if let Some(fault) = next.next()
+                    && Instant::now() < deadline
+                {
+                    judge.fault(&fault.to_string(), true);
+                    site.suffer(*fault, rng);
+                    judge.fault(&fault.to_string(), false);
+                }
+            }
+            judge.stopped.store(true, Relaxed);
+        });
+    }
+
+    fn report(&self, judge: &Judge, path: Option<&Path>) {
+        let ledger = judge.ledger.lock().expect("no panic");
+        eprintln!("{ledger}");
+        if let Some(path) = path {
+            ledger.write(path);
+        }
+        for instance in &judge.roster {
+            eprintln!("{}: {}", instance.name, instance.options);
+        }
+        let (tries, later) = (judge.tries.load(Relaxed), judge.looked_later.load(Relaxed));
+        let findings = judge.findings.lock().expect("no panic");
+        let found = findings.len();
+        eprintln!("{tries} tries, {later} files looked at later, {found} findings, seed {}", self.seed);
+        assert!(findings.is_empty(), "{:#?}", &findings[..found.min(3)]);
+        assert!(tries > 0 && later > 0, "nothing was tried");
+    }
+}
+
+/// Servers, each behind a relay.
+fn site(rng: &mut SeededRng) -> Site {
+    let plan = Plan { data_servers: DATA_SERVERS, ..Plan::default() };
+    let mut servers = Servers::prepare(plan);
+    let mut relays = vec![Relay::start(servers.port(), rng.draw())];
+    for id in 1..=DATA_SERVERS {
+        let relay = Relay::start(servers.ds_address(id).port(), rng.draw());
+        servers.clients_come_by(id, relay.port);
+        servers.start_ds(id);
+        relays.push(relay);
+    }
+    servers.export(&std::env::var("WEFT_PAIRS_CONFIG").unwrap_or_default());
+    servers.start_mds();
+    servers.until_reachable(DATA_SERVERS);
+    Site { servers, relays }
+}
+
+/// What a client needs to start.
+struct Start<'a> {
+    dir: &'a TempDir,
+    judge_port: u16,
+    /// Of the metadata server's relay.
+    port: u16,
+    time: Duration,
+}
+
+impl Start<'_> {
+    fn client<'s>(
+        &self,
+        kind: Kind,
+        pool: &Pool,
+        rng: &mut SeededRng,
+        scope: &'s Scope<'s, '_>,
+        clients: &mut Clients<'s>,
+    ) {
+        let nth = clients.roster.iter().filter(|other| other.kind == kind).count() + 1;
+        let name = format!("{kind}-{nth}");
+        let minor = if nth.is_multiple_of(2) { 1 } else { 2 };
+        let hand = || compiled("hand", self.dir.path());
+        let options = match kind {
+            Kind::Kernel(kernel) => {
+                let nconnect = if rng.one_in(2) { 1 } else { 4 };
+                let options = format!("vers=4.{minor},nconnect={nconnect}");
+                let guest = Guest::new(kernel, "pairs.sh").expect("this machine can run guests");
+                let no_layouts = rng.one_in(3);
+                let guest = match no_layouts {
+                    true => guest.kernel_parameter("module_blacklist=nfs_layout_nfsv41_files"),
+                    false => guest,
+                };
+                let seconds = u32::try_from(self.time.as_secs()).expect("hours") + 400;
+                let guest = guest.program("hand").seconds(seconds).argument(&name);
+                let guest = guest.argument(self.port).argument(self.judge_port);
+                let guest = guest.argument(HANDS).argument(&options);
+                let no_host = |(): &mut (), _: &str| Err("not a command of this test".to_owned());
+                clients.guests.push(scope.spawn(move || guest.run(&mut (), no_host)));
+                format!("{options}{}", if no_layouts { ", no layouts" } else { "" })
+            }
+            Kind::Mount => {
+                let valid = if rng.one_in(3) { "0" } else { "1" };
+                let mount = Mount::of(self.port, &["--attributes-valid", valid]);
+                clients.children.push(hands_on(&hand(), self.judge_port, &name, &mount.path("")));
+                clients.mounts.push(mount);
+                format!("--attributes-valid {valid}")
+            }
+            Kind::Library => {
+                let options = ClientOptions { minorversion: minor, ..ClientOptions::default() };
+                let server = ([127, 0, 0, 1], self.port).into();
+                let client = Arc::new(Client::connect(server, options).expect("a client"));
+                (0..HANDS).for_each(|_| pool.put(&name, Box::new(Library::of(client.clone()))));
+                format!("minorversion {minor}")
+            }
+            Kind::Commands => {
+                for n in 0..HANDS {
+                    let dir = self.dir.path().join(format!("{name}-{n}"));
+                    std::fs::create_dir(&dir).expect("a folder");
+                    let server = format!("127.0.0.1:{}", self.port);
+                    pool.put(&name, Box::new(Commands { server, dir }));
+                }
+                String::new()
+            }
+            Kind::Python => panic!("not yet"),
+            Kind::Local => panic!("a folder is no client"),
+        };
+        let can = kind.can(minor);
+        clients.roster.push(Instance { name, kind, can, options });
+    }
+}
