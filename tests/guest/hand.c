@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -45,6 +46,7 @@ static uint32_t table[8][256];
 static int file = -1;
 static char *answer;
 static size_t answered, room;
+static sigjmp_buf beyond;
 
 static void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void tell(const char *format, ...) {
@@ -54,6 +56,12 @@ static void tell(const char *format, ...) {
   va_start(list, format);
   answered += vsnprintf(answer + answered, room - answered, format, list);
   va_end(list);
+}
+
+// A mapping reached beyond the end of the file: an answer, not the end of the hand.
+static void bus_error(int signal) {
+  (void)signal;
+  siglongjmp(beyond, 1);
 }
 
 static void prepare(void) {
@@ -282,13 +290,14 @@ static void serve(int judge, const char *name) {
   size_t size = 0;
   dprintf(judge, "%s\n", name);
   while (getline(&line, &size, in) > 0) {
-    int index = 0, failed = 0;
+    int index = 0;
+    volatile int failed = 0;
     answered = 0;
     tell("ok");
     for (char *save, *one = strtok_r(line, ";\n", &save); one && !failed; one = strtok_r(NULL, ";\n", &save)) {
       if (*one == 'q') exit(0);
       errno = EINVAL;
-      failed = act(one);
+      failed = sigsetjmp(beyond, 1) ? (errno = EFAULT, -1) : act(one);
       index += !failed;
     }
     if (failed) answered = 0, tell("err %d %d", index, errno);
@@ -307,6 +316,7 @@ int main(int count, char **words) {
   if (chdir(words[4])) return perror(words[4]), 2;
   umask(0);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGBUS, bus_error);
   prepare();
   tell(" ");
   for (int n = atoi(words[5]); n; n--)

@@ -1,16 +1,17 @@
 //! Has pairs of clients act on files in turn, and holds what each sees against the model.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use weft_dev::SeededRng;
 
+use super::excuses::{Excuse, Past, excuse};
 use super::hands::{Failure, Hand, Pool};
 use super::kinds::{Can, Kind};
 use super::ledger::Ledger;
-use super::model::Model;
+use super::model::{Model, Seen};
 use super::ops::Op;
 use super::plan::{Act, CLASSES, Glance, Plan, Step, plan};
 
@@ -65,6 +66,7 @@ pub struct Judge {
     pub roster: Vec<Instance>,
     pub ledger: Mutex<Ledger>,
     pub findings: Mutex<Vec<Finding>>,
+    pub excuses: Mutex<BTreeMap<Excuse, u64>>,
     pub stopped: AtomicBool,
     pub tries: AtomicU64,
     pub looked_later: AtomicU64,
@@ -88,6 +90,7 @@ impl Judge {
             roster,
             ledger: Mutex::new(ledger),
             findings: Mutex::default(),
+            excuses: Mutex::default(),
             stopped: AtomicBool::new(false),
             tries: AtomicU64::new(0),
             looked_later: AtomicU64::new(0),
@@ -141,6 +144,8 @@ impl Judge {
             return self.found(plan, pair, None, self.wrong(Instant::now(), "no hand is free"));
         };
         let mut found = None;
+        let mut excused = false;
+        let mut pasts = [Past::default(); 2];
         for (index, step) in plan.steps.iter().enumerate() {
             let (writer, reader) =
                 if step.swapped { (pair[1], pair[0]) } else { (pair[0], pair[1]) };
@@ -153,13 +158,26 @@ impl Judge {
             } else {
                 (&mut *first, &mut *second)
             };
-            let mut round = Round { judge: self, step, name: &name, model: &mut model, hands, cans };
+            let kinds = [self.roster[writer].kind, self.roster[reader].kind];
+            let [first_past, second_past] = &mut pasts;
+            let pasts = match step.swapped {
+                true => [second_past, first_past],
+                false => [first_past, second_past],
+            };
+            let mut round =
+                Round { judge: self, step, name: &name, model: &mut model, hands, cans, kinds, pasts };
             let began = Instant::now();
             let done = round.play();
             self.tries.fetch_add(1, Relaxed);
             let faults = self.faults_since(began);
             let [w, r] = [writer, reader].map(|at| self.roster[at].kind.to_string());
             self.ledger.lock().expect("no panic in here").count(&w, &r, plan.class, &faults);
+            if let Ok(Some(excuse)) = done {
+                let mut excuses = self.excuses.lock().expect("no panic in here");
+                *excuses.entry(excuse).or_default() += 1;
+                excused = true;
+                break;
+            }
             if let Err(what) = done {
                 let (w, r) = (&self.roster[writer].name, &self.roster[reader].name);
                 let what = format!("{w} -> {r}: {name} {what}");
@@ -169,7 +187,7 @@ impl Judge {
         }
         self.pool.put(&self.roster[pair[0]].name, first);
         self.pool.put(&self.roster[pair[1]].name, second);
-        if found.is_none() {
+        if found.is_none() && !excused {
             let due = Instant::now() + LATER;
             let later = Later { name, model, pair, plan: plan.clone(), due };
             self.later.lock().expect("no panic in here").push_back(later);
@@ -269,22 +287,39 @@ struct Round<'a> {
     /// Writer and reader.
     hands: (&'a mut (dyn Hand + 'static), &'a mut (dyn Hand + 'static)),
     cans: [Can; 2],
+    kinds: [Kind; 2],
+    pasts: [&'a mut Past; 2],
 }
 
 impl Round<'_> {
-    fn play(&mut self) -> Result<(), String> {
+    fn play(&mut self) -> Result<Option<Excuse>, String> {
         self.glance()?;
         let requests = self.step.requests(self.name, self.cans[0]);
         if matches!(self.step.act, Act::Locked { .. }) {
-            return self.locked(&requests);
+            return self.locked(&requests).map(|()| None);
         }
         self.change(&requests[0])?;
         self.model.apply(self.name, &requests[0]);
         let looked = self.hands.1.look(self.name, self.step.read, self.cans[1].is_command);
-        self.compare(looked)
+        let is_there = !matches!(looked, Ok(None));
+        let compared = self.compare(looked);
+        let [wrote, read] = &mut self.pasts;
+        wrote.saw_absent = self.model.file.is_none();
+        match compared {
+            Ok(()) => read.saw_absent = !is_there,
+            Err(what) => {
+                let excuse = excuse(self.kinds[1], **read, &self.step.act, is_there);
+                return excuse.map(Some).ok_or(what);
+            }
+        }
+        Ok(None)
     }
 
     fn glance(&mut self) -> Result<(), String> {
+        // A kernel would believe for a while that it is not there: see the excuses.
+        if self.model.file.is_none() && matches!(self.kinds[1], Kind::Kernel(_)) {
+            return Ok(());
+        }
         let name = self.name.to_owned();
         let looked = match self.step.glance {
             Glance::Nothing => return Ok(()),
@@ -335,7 +370,7 @@ impl Round<'_> {
             self.model.apply(self.name, ops);
             let lock = |hold| Op::Lock { kind, hold };
             let looked = self.hands.1.act(&[lock('r'), Op::Read { how: 'n' }, lock('u')]);
-            let parse = |told: String| super::model::Seen::parse(&told);
+            let parse = |told: String| Seen::parse(&told);
             self.compare(looked.map(parse))?;
         }
         let closed = [self.hands.0.act(&[Op::Close]), self.hands.1.act(&[Op::Close])];
@@ -344,7 +379,7 @@ impl Round<'_> {
 
     fn compare(
         &self,
-        looked: Result<Option<super::model::Seen>, Failure>,
+        looked: Result<Option<Seen>, Failure>,
     ) -> Result<(), String> {
         let seen = looked.map_err(|f| failed("looking", &f))?;
         match self.model.differs(seen.as_ref()) {

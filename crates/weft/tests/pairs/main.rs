@@ -8,6 +8,7 @@
 //! `WEFT_PAIRS_LEDGER` where the counts of all runs are kept, `WEFT_SEED` where chance begins.
 //! `WEFT_PAIRS_CONFIG` is more of the metadata server's `[export]`.
 
+mod excuses;
 mod faults;
 mod hands;
 mod judge;
@@ -199,6 +200,7 @@ impl Run {
         for instance in &judge.roster {
             eprintln!("{}: {}", instance.name, instance.options);
         }
+        eprintln!("excused: {:?}", judge.excuses.lock().expect("no panic"));
         let (tries, later) = (judge.tries.load(Relaxed), judge.looked_later.load(Relaxed));
         let findings = judge.findings.lock().expect("no panic");
         let found = findings.len();
