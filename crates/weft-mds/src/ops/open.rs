@@ -363,11 +363,25 @@ async fn by_handle<'a>(
             permitted(mds, c, a, &inode, Claimant::Had)?;
             None
         }
-        _ => existing(mds, c, a, &inode).await?,
+        _ => {
+            not_removed(mds, c, a, &inode)?;
+            existing(mds, c, a, &inode).await?
+        }
     };
     let (inode, attrset) = truncate_existing(mds, c, inode, &settings).await?;
     let change = ChangeInfo { atomic: false, before: 0, after: 0 };
     Ok(Target { inode, change, attrset, undelegated })
+}
+
+/// A removed file is opened again only by who has it open (STALE, §15.1.2.6). Linux opens a name that
+/// it remembers by handle: the removed file would open under it as long as anybody has it open.
+fn not_removed(mds: &Mds, c: &Compound<Mds>, a: &OpenArgs, inode: &Inode) -> Result<(), Failure> {
+    if inode.nlink > 0 || a.claim != OpenClaim::Fh {
+        return Ok(());
+    }
+    let (client, file) = (c.client()?, mds.files.key(inode.no));
+    let has_it = mds.protocol.state().has_opens(client, file);
+    if has_it { Ok(()) } else { Err(NfsStat::STALE.into()) }
 }
 
 /// How to create, with the attributes checked.

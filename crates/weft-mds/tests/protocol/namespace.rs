@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use weft_mds::Export;
 use weft_nfs::{
-    AttrNo, Attrs, FileHandle, FileType, NfsStat, OpArgs, OpOk, Opaque, SpecData, ops::*,
+    AttrNo, Attrs, FileHandle, FileType, NfsStat, OpArgs, OpOk, Opaque, SpecData, ops::*, share,
 };
 
 use crate::support::*;
@@ -197,6 +197,25 @@ async fn unlinked_while_open() {
     assert_eq!(attrs.numlinks, Some(0));
     c.compound().putfh(&fh).op(close(stateid)).expect(NfsStat::OK).await;
     c.compound().putfh(&fh).expect(NfsStat::STALE).await;
+}
+
+/// A removed file is not opened by handle any more, but by who has it open: Linux opens names that
+/// it remembers so.
+#[tokio::test]
+async fn unlinked_and_opened_again() {
+    let cluster = Cluster::start().await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let again = |owner| OpenArgs { share_access: share::ACCESS_READ, ..open(owner, OpenClaim::Fh) };
+    let (fh, _) = a.file("f").await;
+    b.compound().putfh(&fh).open(again("b")).expect(NfsStat::OK).await;
+    let (other, _) = a.file("g").await;
+    for name in ["f", "g"] {
+        a.compound().putrootfh().op(remove(name)).send().await.ok();
+    }
+    b.compound().putfh(&other).open(again("b")).expect(NfsStat::STALE).await;
+    a.compound().putfh(&other).open(again("a")).expect(NfsStat::OK).await;
+    b.compound().putfh(&fh).open(again("b again")).expect(NfsStat::OK).await;
 }
 
 /// RENAME: every refusal, and what replaces what.

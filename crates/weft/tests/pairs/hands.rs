@@ -130,7 +130,8 @@ struct Remote {
 
 impl Hand for Remote {
     fn act(&mut self, ops: &[Op]) -> Result<String, Failure> {
-        let lost = |e: io::Error| Failure { index: 0, errno: EIO, words: format!("hung or ended: {e}") };
+        let lost =
+            |e: io::Error| Failure { index: 0, errno: EIO, words: format!("hung or ended: {e}") };
         let mut answer = String::new();
         self.stream.get_mut().write_all(line(ops).as_bytes()).map_err(lost)?;
         if self.stream.read_line(&mut answer).map_err(lost)? == 0 {
@@ -293,7 +294,9 @@ impl Commands {
                 std::fs::remove_file(&local).expect("the source");
                 put?;
             }
-            Op::Cp { from, to } => drop(self.run(&["cp", &format!(":/{from}"), &format!(":/{to}")])?),
+            Op::Cp { from, to } => {
+                drop(self.run(&["cp", &format!(":/{from}"), &format!(":/{to}")])?)
+            }
             Op::Rename { from, to } => drop(self.run(&["mv", from, to])?),
             Op::Unlink { name } => drop(self.run(&["rm", name])?),
             Op::Chmod { mode, name } => drop(self.run(&["chmod", &format!("{mode:o}"), name])?),

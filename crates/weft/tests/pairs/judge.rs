@@ -164,8 +164,16 @@ impl Judge {
                 true => [second_past, first_past],
                 false => [first_past, second_past],
             };
-            let mut round =
-                Round { judge: self, step, name: &name, model: &mut model, hands, cans, kinds, pasts };
+            let mut round = Round {
+                judge: self,
+                step,
+                name: &name,
+                model: &mut model,
+                hands,
+                cans,
+                kinds,
+                pasts,
+            };
             let began = Instant::now();
             let done = round.play();
             self.tries.fetch_add(1, Relaxed);
@@ -377,10 +385,7 @@ impl Round<'_> {
         closed.into_iter().try_for_each(|c| c.map(drop).map_err(|f| failed("closing", &f)))
     }
 
-    fn compare(
-        &self,
-        looked: Result<Option<Seen>, Failure>,
-    ) -> Result<(), String> {
+    fn compare(&self, looked: Result<Option<Seen>, Failure>) -> Result<(), String> {
         let seen = looked.map_err(|f| failed("looking", &f))?;
         match self.model.differs(seen.as_ref()) {
             None => Ok(()),
@@ -389,7 +394,11 @@ impl Round<'_> {
                 self.step.act,
                 self.step.glance,
                 self.step.read,
-                if self.judge.troubles.lock().expect("no panic").is_empty() { ", no fault so far" } else { "" },
+                if self.judge.troubles.lock().expect("no panic").is_empty() {
+                    ", no fault so far"
+                } else {
+                    ""
+                },
                 if self.step.watch { ", watched" } else { "" },
             )),
         }

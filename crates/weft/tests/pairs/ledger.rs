@@ -57,7 +57,8 @@ impl Ledger {
     pub fn write(&self, path: &Path) {
         let mut text = String::new();
         for ((writer, reader), counts) in &self.pairs {
-            let mut row = |what: &str, n: u64| text += &format!("{writer}\t{reader}\t{what}\t{n}\n");
+            let mut row =
+                |what: &str, n: u64| text += &format!("{writer}\t{reader}\t{what}\t{n}\n");
             row("tries", counts.tries);
             counts.by_class.iter().for_each(|(class, n)| row(&format!("class {class}"), *n));
             counts.by_fault.iter().for_each(|(fault, n)| row(fault, *n));

@@ -176,7 +176,9 @@ impl Run {
                 let before = judge.tries.load(Relaxed);
                 // A few tries without a fault between any two.
                 let quiet = Instant::now() + Duration::from_secs(20);
-                while judge.tries.load(Relaxed) < before + 40 && Instant::now() < quiet.min(deadline) {
+                while judge.tries.load(Relaxed) < before + 40
+                    && Instant::now() < quiet.min(deadline)
+                {
                     std::thread::sleep(Duration::from_millis(100));
                 }
                 if let Some(fault) = next.next()
@@ -204,7 +206,10 @@ impl Run {
         let (tries, later) = (judge.tries.load(Relaxed), judge.looked_later.load(Relaxed));
         let findings = judge.findings.lock().expect("no panic");
         let found = findings.len();
-        eprintln!("{tries} tries, {later} files looked at later, {found} findings, seed {}", self.seed);
+        eprintln!(
+            "{tries} tries, {later} files looked at later, {found} findings, seed {}",
+            self.seed
+        );
         assert!(findings.is_empty(), "{:#?}", &findings[..found.min(3)]);
         assert!(tries > 0 && later > 0, "nothing was tried");
     }

@@ -88,7 +88,9 @@ impl Model {
                     Some((false, state)) => beside = state,
                     None => {}
                 },
-                Op::Rename { to, .. } if to == name => self.file = Some(std::mem::take(&mut beside)),
+                Op::Rename { to, .. } if to == name => {
+                    self.file = Some(std::mem::take(&mut beside))
+                }
                 Op::Unlink { name: gone } if gone == name => self.file = None,
                 Op::Chmod { mode, .. } => self.file.iter_mut().for_each(|f| f.mode = Some(*mode)),
                 Op::Utimes { seconds, .. } => {
@@ -121,20 +123,29 @@ impl Model {
         let wanted = crcs(&state.bytes);
         let wrong: Vec<usize> = (0..wanted.len()).filter(|i| wanted[*i] != seen.crcs[*i]).collect();
         if !wrong.is_empty() {
-            let zero = |i: &usize| seen.crcs[*i] == super::pattern::crc(&vec![0; block_of(size, *i)]);
+            let zero =
+                |i: &usize| seen.crcs[*i] == super::pattern::crc(&vec![0; block_of(size, *i)]);
             let zeros = wrong.iter().filter(|i| zero(i)).count();
             return Some(format!(
                 "blocks {wrong:?} of {} are other bytes, {zeros} of them zeros",
                 wanted.len()
             ));
         }
-        differ("mode", state.mode.map(|mode| format!("{mode:o}")), seen.mode.map(|mode| format!("{mode:o}")))
-            .or_else(|| differ("time", state.mtime, seen.mtime))
+        differ(
+            "mode",
+            state.mode.map(|mode| format!("{mode:o}")),
+            seen.mode.map(|mode| format!("{mode:o}")),
+        )
+        .or_else(|| differ("time", state.mtime, seen.mtime))
     }
 }
 
 /// What is wrong with one attribute, where both know it.
-fn differ<T: PartialEq + Display>(what: &str, wanted: Option<T>, seen: Option<T>) -> Option<String> {
+fn differ<T: PartialEq + Display>(
+    what: &str,
+    wanted: Option<T>,
+    seen: Option<T>,
+) -> Option<String> {
     let (wanted, seen) = (wanted?, seen?);
     (wanted != seen).then(|| format!("has {what} {seen}, not {wanted}"))
 }

@@ -6,38 +6,96 @@ use std::fmt::{self, Display};
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Op {
     /// Flags as letters: r w b(oth) c(reate) x(clusive) t(runcate) a(ppend) d(irect).
-    Open { flags: &'static str, mode: u32, name: String },
+    Open {
+        flags: &'static str,
+        mode: u32,
+        name: String,
+    },
     /// `pwrite(2)` of a pattern.
-    Write { at: u64, len: u64, seed: u64 },
+    Write {
+        at: u64,
+        len: u64,
+        seed: u64,
+    },
     /// `write(2)`: with O_APPEND.
-    Append { len: u64, seed: u64 },
+    Append {
+        len: u64,
+        seed: u64,
+    },
     /// `pwrite(2)` at the size that `fstat(2)` tells.
-    AppendBySize { len: u64, seed: u64 },
+    AppendBySize {
+        len: u64,
+        seed: u64,
+    },
     /// A write by a shared mapping, and `msync(2)`.
-    Map { at: u64, len: u64, seed: u64 },
-    Truncate { len: u64 },
-    Punch { at: u64, len: u64 },
+    Map {
+        at: u64,
+        len: u64,
+        seed: u64,
+    },
+    Truncate {
+        len: u64,
+    },
+    Punch {
+        at: u64,
+        len: u64,
+    },
     Fsync,
     Close,
     /// The whole file: f(cntl), o(fd) or l (flock), and w, r or u.
-    Lock { kind: char, hold: char },
+    Lock {
+        kind: char,
+        hold: char,
+    },
     /// All of what is open: n(ormal), m(apped), d(irect).
-    Read { how: char },
+    Read {
+        how: char,
+    },
     /// One place, so many times: which checksums were seen.
-    Again { at: u64, len: u64, times: u32 },
-    CopyFrom { name: String },
-    Rename { from: String, to: String },
-    Unlink { name: String },
-    Stat { name: String },
-    List { dir: String },
-    Chmod { mode: u32, name: String },
-    Utimes { seconds: u64, name: String },
+    Again {
+        at: u64,
+        len: u64,
+        times: u32,
+    },
+    CopyFrom {
+        name: String,
+    },
+    Rename {
+        from: String,
+        to: String,
+    },
+    Unlink {
+        name: String,
+    },
+    Stat {
+        name: String,
+    },
+    List {
+        dir: String,
+    },
+    Chmod {
+        mode: u32,
+        name: String,
+    },
+    Utimes {
+        seconds: u64,
+        name: String,
+    },
     /// `weft put`: for the commands alone.
-    Put { len: u64, seed: u64, name: String },
+    Put {
+        len: u64,
+        seed: u64,
+        name: String,
+    },
     /// `weft cp` within the cluster: for the commands alone.
-    Cp { from: String, to: String },
+    Cp {
+        from: String,
+        to: String,
+    },
     /// `weft cat` and `weft stat`: for the commands alone.
-    Get { name: String },
+    Get {
+        name: String,
+    },
 }
 
 impl Display for Op {

@@ -45,22 +45,53 @@ pub enum Glance {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Act {
     /// Opened with O_CREAT and O_TRUNC.
-    Replace { len: u64 },
-    Write { at: u64, len: u64 },
-    Append { len: u64, by_size: bool },
-    Truncate { len: u64 },
-    Map { at: u64, len: u64 },
-    Direct { at: u64, len: u64 },
-    Punch { at: u64, len: u64 },
+    Replace {
+        len: u64,
+    },
+    Write {
+        at: u64,
+        len: u64,
+    },
+    Append {
+        len: u64,
+        by_size: bool,
+    },
+    Truncate {
+        len: u64,
+    },
+    Map {
+        at: u64,
+        len: u64,
+    },
+    Direct {
+        at: u64,
+        len: u64,
+    },
+    Punch {
+        at: u64,
+        len: u64,
+    },
     /// A new file renamed over it.
-    Rename { len: u64 },
+    Rename {
+        len: u64,
+    },
     Unlink,
     /// Another file is copied over it.
-    Copy { len: u64 },
-    Chmod { mode: u32 },
-    Utimes { seconds: u64 },
+    Copy {
+        len: u64,
+    },
+    Chmod {
+        mode: u32,
+    },
+    Utimes {
+        seconds: u64,
+    },
     /// Writer and reader hold it open and lock in turn.
-    Locked { kind: char, turns: u32, len: u64 },
+    Locked {
+        kind: char,
+        turns: u32,
+        len: u64,
+    },
 }
 
 /// Of what is written past the cache, and of holes.
@@ -207,9 +238,7 @@ impl Step {
         let name_owned = name.to_owned();
         let one = match self.act {
             Act::Replace { len } if can.is_command => vec![Op::Put { len, seed, name: name_owned }],
-            Act::Replace { len } => {
-                around(open("wct", name), vec![Op::Write { at: 0, len, seed }])
-            }
+            Act::Replace { len } => around(open("wct", name), vec![Op::Write { at: 0, len, seed }]),
             Act::Write { at, len } => around(open("b", name), vec![Op::Write { at, len, seed }]),
             Act::Append { len, by_size: true } => {
                 around(open("b", name), vec![Op::AppendBySize { len, seed }])

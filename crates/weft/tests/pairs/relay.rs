@@ -118,7 +118,8 @@ impl Relay {
 
     fn due(&self, replies: bool) -> Instant {
         let mut shared = self.shared.0.lock().expect("no panic in here");
-        let late = if replies && shared.mood == Mood::Delay { 50 + shared.rng.below(451) } else { 0 };
+        let late =
+            if replies && shared.mood == Mood::Delay { 50 + shared.rng.below(451) } else { 0 };
         Instant::now() + Duration::from_millis(late)
     }
 
