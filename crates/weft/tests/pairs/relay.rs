@@ -72,6 +72,7 @@ impl Relay {
     fn connection(&self, near: TcpStream, to: u16) -> io::Result<()> {
         // To the address that the client chose: servers tell others by it.
         let far = SocketAddr::new(near.local_addr()?.ip(), to);
+        let far = TcpStream::connect_timeout(&far, Duration::from_secs(1))?;
         {
             let mut shared = self.shared.0.lock().expect("no panic in here");
             if shared.mood == Mood::Cut {
@@ -80,7 +81,6 @@ impl Relay {
             shared.open.retain(|stream| stream.peer_addr().is_ok());
             shared.open.push(near.try_clone()?);
         }
-        let far = TcpStream::connect_timeout(&far, Duration::from_secs(1))?;
         near.set_nodelay(true)?;
         far.set_nodelay(true)?;
         let (relay, one, other) = (self.clone(), near.try_clone()?, far.try_clone()?);
