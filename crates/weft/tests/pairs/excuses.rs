@@ -1,7 +1,9 @@
 //! What a stock Linux client may do by rules of its own, seen on the kernel's own server too: each
 //! names the function that decides it. Nothing else is excused.
 
+use super::hands::Failure;
 use super::kinds::Kind;
+use super::ops::Op;
 use super::plan::Act;
 
 /// A reason why a reader did not see what the model has.
@@ -10,6 +12,10 @@ pub enum Excuse {
     /// A name that the client knew not to be there is believed not to be there for up to
     /// `acdirmin` (30 s), also by an open without O_CREAT: `nfs_neg_need_reval`, fs/nfs/dir.c.
     AbsentName,
+    /// The server was started again between a REMOVE or RENAME and its answer: sent again it finds
+    /// nothing left to do (`nfs4_proc_remove`, `nfs4_proc_rename`, fs/nfs/nfs4proc.c). Ours say that
+    /// they do not know.
+    ReplyLost,
 }
 
 /// What the reader had done to the name before.
@@ -24,4 +30,13 @@ pub fn excuse(reader: Kind, past: Past, act: &Act, is_there: bool) -> Option<Exc
     let Kind::Kernel(_) = reader else { return None };
     let makes = matches!(act, Act::Replace { .. });
     (past.saw_absent && makes && !is_there).then_some(Excuse::AbsentName)
+}
+
+/// What excuses an act that failed while these faults happened.
+pub fn excuse_failure(op: Option<&Op>, failure: &Failure, faults: &[String]) -> Option<Excuse> {
+    let restarts = ["kill-mds", "kill-all", "stop-mds", "stop-all"];
+    let restarted = faults.iter().any(|fault| restarts.contains(&fault.as_str()));
+    let once = matches!(op, Some(Op::Rename { .. } | Op::Unlink { .. }));
+    let unknown = failure.is_absent() || failure.words.contains("may or may not");
+    (restarted && once && unknown).then_some(Excuse::ReplyLost)
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use weft_dev::SeededRng;
 
-use super::excuses::{Excuse, Past, excuse};
+use super::excuses::{Excuse, Past, excuse, excuse_failure};
 use super::hands::{Failure, Hand, Pool};
 use super::kinds::{Can, Kind};
 use super::ledger::Ledger;
@@ -223,7 +223,7 @@ impl Judge {
                 self.pool.put(&instance.name, hand);
                 let what = match seen {
                     Ok(seen) => later.model.differs(seen.as_ref()),
-                    Err(failure) => Some(failed("looking", &failure)),
+                    Err(failure) => Some(failed("looking", &failure, &[])),
                 };
                 if let Some(what) = what {
                     let what = format!("later, {}: {} {what}", instance.name, later.name);
@@ -306,7 +306,9 @@ impl Round<'_> {
         if matches!(self.step.act, Act::Locked { .. }) {
             return self.locked(&requests).map(|()| None);
         }
-        self.change(&requests[0])?;
+        if let Some(excuse) = self.change(&requests[0])? {
+            return Ok(Some(excuse));
+        }
         self.model.apply(self.name, &requests[0]);
         let looked = self.hands.1.look(self.name, self.step.read, self.cans[1].is_command);
         let is_there = !matches!(looked, Ok(None));
@@ -339,32 +341,36 @@ impl Round<'_> {
             Glance::Read => self.hands.1.look(&name, 'n', self.cans[1].is_command).map(drop),
         };
         match looked {
-            Err(failure) if !failure.is_absent() => Err(failed("glancing", &failure)),
+            Err(failure) if !failure.is_absent() => Err(failed("glancing", &failure, &[])),
             _ => Ok(()),
         }
     }
 
     /// The writer acts; the reader may read meanwhile what that leaves alone.
-    fn change(&mut self, ops: &[Op]) -> Result<(), String> {
+    fn change(&mut self, ops: &[Op]) -> Result<Option<Excuse>, String> {
+        let began = Instant::now();
         let size = self.model.file.as_ref().map_or(0, |file| file.bytes.len() as u64);
         let end = self.step.act.leaves_before(size);
-        let (writer, reader) = (&mut *self.hands.0, &mut *self.hands.1);
-        if !self.step.watch || end == 0 || self.cans[1].is_command {
-            return writer.act(ops).map(drop).map_err(|f| failed("changing", &f));
-        }
         let at = end.saturating_sub(WATCHED);
+        let (writer, reader) = (&mut *self.hands.0, &mut *self.hands.1);
+        let watches = self.step.watch && end > 0 && !self.cans[1].is_command;
         let open = Op::Open { flags: "r", mode: 0, name: self.name.to_owned() };
         let watch = [open, Op::Again { at, len: end - at, times: WATCHES }, Op::Close];
         let (changed, watched) = std::thread::scope(|scope| {
-            let watched = scope.spawn(|| reader.act(&watch));
-            (writer.act(ops), watched.join().expect("no panic in here"))
+            let watched = watches.then(|| scope.spawn(|| reader.act(&watch)));
+            (writer.act(ops), watched.map(|watched| watched.join().expect("no panic in here")))
         });
-        changed.map_err(|f| failed("changing", &f))?;
-        let watched = watched.map_err(|f| failed("watching", &f))?;
+        if let Err(failure) = changed {
+            let faults = self.judge.faults_since(began);
+            let excuse = excuse_failure(ops.get(failure.index), &failure, &faults);
+            return excuse.map(Some).ok_or_else(|| failed("changing", &failure, ops));
+        }
+        let Some(watched) = watched else { return Ok(None) };
+        let watched = watched.map_err(|f| failed("watching", &f, &watch))?;
         let bytes = self.model.file.as_ref().map(|file| &file.bytes[at as usize..end as usize]);
         let wanted = format!("{:08x},", super::pattern::crc(bytes.unwrap_or_default()));
         if watched.trim() == wanted {
-            return Ok(());
+            return Ok(None);
         }
         Err(format!("read beside {:?}: {at}..{end} were {watched}, not {wanted}", self.step.act))
     }
@@ -372,9 +378,9 @@ impl Round<'_> {
     fn locked(&mut self, requests: &[Vec<Op>]) -> Result<(), String> {
         let Act::Locked { kind, .. } = self.step.act else { return Ok(()) };
         let open = Op::Open { flags: "b", mode: 0, name: self.name.to_owned() };
-        self.hands.1.act(&[open]).map_err(|f| failed("opening to lock", &f))?;
+        self.hands.1.act(&[open]).map_err(|f| failed("opening to lock", &f, &[]))?;
         for ops in requests {
-            self.hands.0.act(ops).map_err(|f| failed("changing under a lock", &f))?;
+            self.hands.0.act(ops).map_err(|f| failed("changing under a lock", &f, ops))?;
             self.model.apply(self.name, ops);
             let lock = |hold| Op::Lock { kind, hold };
             let looked = self.hands.1.act(&[lock('r'), Op::Read { how: 'n' }, lock('u')]);
@@ -382,11 +388,11 @@ impl Round<'_> {
             self.compare(looked.map(parse))?;
         }
         let closed = [self.hands.0.act(&[Op::Close]), self.hands.1.act(&[Op::Close])];
-        closed.into_iter().try_for_each(|c| c.map(drop).map_err(|f| failed("closing", &f)))
+        closed.into_iter().try_for_each(|c| c.map(drop).map_err(|f| failed("closing", &f, &[])))
     }
 
     fn compare(&self, looked: Result<Option<Seen>, Failure>) -> Result<(), String> {
-        let seen = looked.map_err(|f| failed("looking", &f))?;
+        let seen = looked.map_err(|f| failed("looking", &f, &[]))?;
         match self.model.differs(seen.as_ref()) {
             None => Ok(()),
             Some(what) => Err(format!(
@@ -405,7 +411,8 @@ impl Round<'_> {
     }
 }
 
-fn failed(doing: &str, failure: &Failure) -> String {
+fn failed(doing: &str, failure: &Failure, ops: &[Op]) -> String {
     let Failure { index, errno, words } = failure;
-    format!("failed {doing}, act {index}: {words} ({errno})")
+    let op = ops.get(*index).map(Op::to_string).unwrap_or_default();
+    format!("failed {doing}, {op}: {words} ({errno})")
 }

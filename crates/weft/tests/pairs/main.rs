@@ -242,6 +242,16 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
+    /// With the Python of `./dev python`, in which the package is.
+    fn python(&self, name: &str) -> Child {
+        let python = std::env::var("WEFT_PYTHON").expect("WEFT_PYTHON: `./dev long pairs` sets it");
+        let script = support::repository().join("tests/pairs/hand.py");
+        let mut command = Command::new(Path::new(&python).join("bin/python"));
+        command.arg(script).args(["127.0.0.1", &self.judge_port.to_string(), name]);
+        command.args([format!("weft://127.0.0.1:{}/", self.port), HANDS.to_string()]);
+        command.stdin(Stdio::null()).spawn().expect("python")
+    }
+
     fn client<'s>(
         &self,
         kind: Kind,
@@ -295,7 +305,10 @@ impl Start<'_> {
                 }
                 String::new()
             }
-            Kind::Python => panic!("not yet"),
+            Kind::Python => {
+                clients.children.push(self.python(&name));
+                String::new()
+            }
             Kind::Local => panic!("a folder is no client"),
         };
         let can = kind.can(minor);
