@@ -3,8 +3,8 @@
 # that is, with the unmodified Linux NFSv4.1/4.2 + pNFS client.
 #
 # Two kinds of machine:
-#   uml       Debian's user-mode-linux (from sid): the newest client; the kernel runs as a process
-#             at native speed (a system call costs 30 us), boots in about 1 s, one CPU.
+#   uml       Debian's user-mode-linux (from sid): a new client; the kernel runs as a process at
+#             native speed (a system call costs 30 us), boots in about 1 s, one CPU.
 #             Needs root and /dev/net/tun.
 #   5.10 6.1 6.12 7.3
 #             Debian's cloud kernels under QEMU without KVM: the exact shipped kernels of Debian 11,

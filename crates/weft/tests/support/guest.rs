@@ -38,7 +38,7 @@ pub enum Kernel {
     V6_12,
     /// The newest stock kernel that Debian 13 can have: it asks for delegations of directories.
     V7_3,
-    /// The newest client, as user-mode Linux.
+    /// A client almost as new, as user-mode Linux: at native speed.
     Uml,
 }
 
