@@ -3,22 +3,24 @@
 # that is, with the unmodified Linux NFSv4.1/4.2 + pNFS client.
 #
 # Two kinds of machine:
-#   uml       Debian's user-mode-linux (from sid): the newest client; the kernel runs as a process
-#             at native speed (a system call costs 30 us), boots in about 1 s, one CPU.
+#   uml       Debian's user-mode-linux (from sid): a new client; the kernel runs as a process at
+#             native speed (a system call costs 30 us), boots in about 1 s, one CPU.
 #             Needs root and /dev/net/tun.
-#   6.1 6.12  Debian's stable cloud kernels under QEMU without KVM: the exact shipped kernels; code
-#             runs about 15 times slower, boots in 3-4 s. Needs no privileges (--net user).
+#   5.10 6.1 6.12 7.3
+#             Debian's cloud kernels under QEMU without KVM: the exact shipped kernels of Debian 11,
+#             12 and 13 (7.3 from its backports); code runs about 15 times slower, boots in 3-4 s.
+#             Needs no privileges (--net user).
 #
 #   kclient.sh [options] -- SCRIPT [ARG...]     run SCRIPT (a file of the host) in the guest
 #   kclient.sh [options] -c 'COMMANDS'          run COMMANDS in the guest
 #   kclient.sh prepare [--kernel K]             only fill the cache
 #
 # Options
-#   --kernel K        uml, 6.1, 6.12 (default: $KCLIENT_KERNEL or 6.12)
+#   --kernel K        uml, 5.10, 6.1, 6.12, 7.3 (default: $KCLIENT_KERNEL or 6.12)
 #   --net auto        as root with /dev/net/tun: a tap of its own, 10.214.x.y/30; else user
 #                     (default). The guest reaches every address of the host except 127/8, so
 #                     servers listen on 0.0.0.0
-#   --net user        QEMU's own network (6.1, 6.12): the host's 127.0.0.1 is 10.0.2.2 in the guest
+#   --net user        QEMU's own network (not uml): the host's 127.0.0.1 is 10.0.2.2 in the guest
 #   --mem MB (768)  --cpus N (1, QEMU)  --timeout S (300, the script's time)
 #   --hostname H      default kc<number>; it is part of the NFSv4 client owner, so two guests on
 #                     one server must differ
@@ -43,8 +45,9 @@
 # `host WORD...` calls the hook.
 #
 # Needs on the host: busybox-static cpio kmod xz-utils zstd lz4 nfs-common iproute2, and
-# qemu-system-x86 for 6.1/6.12; tcpdump for --pcap with uml. Kernels come from the package archive
-# apt is configured for and are kept in ${WEFT_CACHE:-$HOME/.cache/weft}.
+# qemu-system-x86 for all but uml; tcpdump for --pcap with uml. Kernels come from the package archive
+# apt is configured for, also those of its suites that apt is not configured for, and are kept in
+# ${WEFT_CACHE:-$HOME/.cache/weft}.
 # KCLIENT_UML_SUITE (sid) and KCLIENT_UML_VERSION (newest of the suite) pin the uml kernel.
 set -u -o pipefail
 export LC_ALL=C
@@ -72,65 +75,100 @@ sunrpc auth_rpcgss lockd grace nfs_acl tls loop nfsd fuse"
 
 # --- kernels: package -> unpacked tree ---------------------------------------------------------
 
-# Newest installable package of a stable cloud kernel: 6.1 is bookworm's own, later ones come from
-# its security or backports suites.
-kernel_package() {
-  local pattern
-  case $1 in
-    6.1) pattern='^linux-image-6\.1\.0-[0-9]+-cloud-amd64$' ;;
-    *) pattern="^linux-image-${1//./\\.}\.[0-9]+\+(deb[0-9]+|bpo)-cloud-amd64\$" ;;
-  esac
-  apt-cache pkgnames "linux-image-$1." | grep -E "$pattern" | sort -V | tail -1
+# Options for apt-get and apt-cache; none of them is the machine's own apt.
+APT=()
+
+# Where the machine's own apt finds the repository that a suite is in: security suites have one of
+# their own.
+repository() { # SUITE
+  local name=debian
+  case $1 in *-security) name=debian-security ;; esac
+  # shellcheck disable=SC2016 # apt's own variable
+  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+    grep -m1 "/$name/*$"
 }
 
-cloud_tree() { # 6.1 | 6.12; sets KTREE
+# Sets APT to a private state with these suites: the machine's own sources stay as they are. A suite
+# that is not updated any more is still what its signature says, hence no check of its date.
+other_suites() { # TMP SUITE...
+  local tmp=$1 apt=$1/apt suite mirror
+  shift
+  mkdir -p "$apt"/{lists,archives}/partial
+  for suite; do
+    mirror=$(repository "$suite")
+    [ -z "$mirror" ] || printf 'deb [target=Packages signed-by=%s] %s %s main\n' \
+      /usr/share/keyrings/debian-archive-keyring.gpg "$mirror" "$suite"
+  done >"$apt/sources.list"
+  [ -s "$apt/sources.list" ] || die "apt has no Debian archive configured: no suite $*"
+  printf '%s\n' "Dir::State::lists \"$apt/lists\";" "Dir::Cache \"$apt\";" \
+    "Dir::Etc::sourcelist \"$apt/sources.list\";" 'Dir::Etc::sourceparts "-";' \
+    'Acquire::Languages "none";' 'Acquire::Check-Valid-Until "false";' \
+    'APT::Sandbox::User "root";' >"$apt/apt.conf"
+  APT=(-c "$apt/apt.conf")
+  apt-get "${APT[@]}" -q update >"$tmp/apt.log" 2>&1 ||
+    { tail -5 "$tmp/apt.log" >&2; rm -rf "$tmp"; die "cannot read the lists of $*"; }
+}
+
+download() { # TMP PACKAGE...; leaves the packages in TMP/d
+  local tmp=$1
+  shift
+  mkdir -p "$tmp/d"
+  (cd "$tmp/d" && apt-get ${APT[@]+"${APT[@]}"} -o APT::Sandbox::User=root -q download "$@") \
+    >"$tmp/apt.log" 2>&1 ||
+    { tail -5 "$tmp/apt.log" >&2; rm -rf "$tmp"
+      die "cannot download $1 (network? stale lists: apt-get update)"; }
+}
+
+# The newest of a cloud kernel's versions. Its packages are named so up to Debian 12's own.
+kernel_version() { # KERNEL
+  local pattern
+  case $1 in
+    5.10 | 6.1) pattern="${1//./\\.}\.0-[0-9]+" ;;
+    *) pattern="${1//./\\.}\.[0-9]+\+(deb[0-9]+|bpo)" ;;
+  esac
+  apt-cache ${APT[@]+"${APT[@]}"} pkgnames "linux-image-$1." |
+    sed -nE "s/^linux-image-($pattern-cloud-amd64)\$/\1/p" | sort -V | tail -1
+}
+
+cloud_tree() { # KERNEL; sets KTREE
   KTREE=$CACHE/kernel-$1
   [ -e "$KTREE/.done" ] && return
   need apt-get apt-cache dpkg-deb
-  local package tmp
-  package=$(kernel_package "$1")
-  [ -n "$package" ] || die "apt knows no cloud kernel $1 (apt-get update? Debian 12 is needed)"
-  say "fetching $package"
+  local version tmp package packages image
   tmp=$(mktemp -d "$CACHE/.dl.XXXXXX") || exit 126
-  if ! (cd "$tmp" && apt-get -o APT::Sandbox::User=root download -q "$package" >apt.log 2>&1); then
-    tail -5 "$tmp/apt.log" >&2; rm -rf "$tmp"
-    die "cannot download $package (network? stale lists: apt-get update)"
-  fi
-  dpkg-deb -x "$tmp"/*.deb "$tmp/x" || die "cannot unpack $package"
+  case $1 in # 6.1 and 6.12 are Debian 12's
+    5.10) other_suites "$tmp" bullseye bullseye-security ;;
+    7.3) other_suites "$tmp" trixie-backports ;;
+  esac
+  version=$(kernel_version "$1")
+  [ -n "$version" ] ||
+    { rm -rf "$tmp"; die "apt knows no cloud kernel $1 (apt-get update? Debian 12 is needed)"; }
+  say "fetching linux-image-$version"
+  # 7.3 is in several packages, and its linux-image has no file
+  mapfile -t packages < <(apt-cache ${APT[@]+"${APT[@]}"} pkgnames linux- |
+    grep -xE "linux-(image|base|binary|modules)-${version//+/\\+}")
+  download "$tmp" "${packages[@]}"
+  for package in "$tmp"/d/*.deb; do
+    dpkg-deb -x "$package" "$tmp/x" || die "cannot unpack $package"
+  done
   [ -d "$tmp/x/lib/modules" ] || { mkdir -p "$tmp/x/lib"; mv "$tmp/x/usr/lib/modules" "$tmp/x/lib/"; }
-  echo "$package" >"$tmp/x/.done"
+  image=$tmp/x/lib/modules/$version/vmlinuz
+  [ ! -e "$image" ] || { mkdir -p "$tmp/x/boot"; mv "$image" "$tmp/x/boot/vmlinuz-$version"; }
+  echo "linux-image-$version" >"$tmp/x/.done"
   rm -rf "$KTREE"; mv "$tmp/x" "$KTREE" || die "cannot place $KTREE"
   rm -rf "$tmp"
-}
-
-# A private apt state for the uml suite: the machine's own sources stay as they are.
-uml_download() { # TMP; leaves the packages in TMP/d
-  local tmp=$1 apt=$1/apt suite=${KCLIENT_UML_SUITE:-sid} version mirror
-  # shellcheck disable=SC2016 # apt's own variable
-  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
-    grep -m1 '/debian/*$')
-  [ -n "$mirror" ] || die "apt has no Debian archive configured: no uml kernel"
-  mkdir -p "$apt"/{lists,archives}/partial "$tmp/d"
-  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" \
-    >"$apt/sources.list"
-  printf '%s\n' "Dir::State::lists \"$apt/lists\";" "Dir::Cache \"$apt\";" \
-    "Dir::Etc::sourcelist \"$apt/sources.list\";" 'Dir::Etc::sourceparts "-";' \
-    'APT::Sandbox::User "root";' 'Acquire::Languages "none";' >"$apt/apt.conf"
-  version=${KCLIENT_UML_VERSION:+=$KCLIENT_UML_VERSION}
-  (cd "$tmp/d" && apt-get -c "$apt/apt.conf" -q update &&
-    apt-get -c "$apt/apt.conf" -q download "user-mode-linux${version:-/$suite}" \
-      "libc6/$suite" "libgcc-s1/$suite") >"$tmp/apt.log" 2>&1 ||
-    { tail -5 "$tmp/apt.log" >&2; rm -rf "$tmp"; die "cannot download user-mode-linux from $suite"; }
 }
 
 uml_tree() { # sets KTREE; KTREE/jail is what UML runs in (its own, newer libc)
   KTREE=$CACHE/kernel-uml
   [ -e "$KTREE/.done" ] && return
   need apt-get dpkg-deb
-  local tmp jail library
-  say "fetching user-mode-linux from ${KCLIENT_UML_SUITE:-sid}"
+  local tmp jail library suite=${KCLIENT_UML_SUITE:-sid} version
+  say "fetching user-mode-linux from $suite"
   tmp=$(mktemp -d "$CACHE/.dl.XXXXXX") || exit 126
-  uml_download "$tmp"
+  other_suites "$tmp" "$suite"
+  version=${KCLIENT_UML_VERSION:+=$KCLIENT_UML_VERSION}
+  download "$tmp" "user-mode-linux${version:-/$suite}" "libc6/$suite" "libgcc-s1/$suite"
   mkdir -p "$tmp/x/lib"
   for library in user-mode-linux:x libc6:lc libgcc-s1:lc; do
     dpkg-deb -x "$tmp/d/${library%:*}"_*.deb "$tmp/${library#*:}" || die "cannot unpack ${library%:*}"
@@ -222,8 +260,8 @@ prepare() { # KERNEL; sets KTREE KVER KIMG BASE
   flock 9
   case $1 in
     uml) uml_tree ;;
-    6.1 | 6.12) need qemu-system-x86_64; cloud_tree "$1" ;;
-    *) die "unknown kernel '$1' (uml, 6.1, 6.12)" ;;
+    5.10 | 6.1 | 6.12 | 7.3) need qemu-system-x86_64; cloud_tree "$1" ;;
+    *) die "unknown kernel '$1' (uml, 5.10, 6.1, 6.12, 7.3)" ;;
   esac
   KVER=$(basename "$(echo "$KTREE"/lib/modules/*)")
   [ -d "$KTREE/lib/modules/$KVER" ] || die "no single kernel in $KTREE/lib/modules"
@@ -405,6 +443,8 @@ pack_shares() {
   done
 }
 
+# The clock is one of QEMU's. Its ACPI timer wraps every 4.7 s, and a guest that QEMU left standing
+# for most of that takes the time for negative and never gets on; the HPET wraps every 43 s.
 # Without ERMS/FSRM the guest kernel copies with 8-byte moves; QEMU executes 'rep movsb' byte by byte.
 start_qemu() {
   local net=(-netdev 'user,id=n0')
@@ -414,7 +454,7 @@ start_qemu() {
   (cd "$W" && TMPDIR=$W exec qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
     -machine pc,usb=off,graphics=off -accel tcg,thread=multi,tb-size=512 -cpu max,-erms,-fsrm \
     -smp "$CPUS" -m "$MEM" -kernel "$KIMG" -initrd "$W/initrd" \
-    -append "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off nokaslr clocksource=acpi_pm no_timer_check random.trust_cpu=1 rcupdate.rcu_expedited=1 audit=0 $APPEND" \
+    -append "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off nokaslr clocksource=hpet no_timer_check random.trust_cpu=1 rcupdate.rcu_expedited=1 audit=0 $APPEND" \
     -serial "file:$W/console.log" -device virtio-serial-pci \
     -chardev "file,id=o,path=$W/o" -device virtserialport,chardev=o,name=kc.o \
     -chardev "file,id=r,path=$W/r" -device virtserialport,chardev=r,name=kc.r \

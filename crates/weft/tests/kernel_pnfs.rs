@@ -23,6 +23,11 @@ const SHARE_MIN: u64 = FILE_BYTES / 5;
 const MDS_MAX: u64 = 1 << 20;
 
 #[test]
+fn kernel_5_10_stripes_over_all_data_servers() {
+    stripes_over_all_data_servers(Kernel::V5_10, Cluster::start);
+}
+
+#[test]
 fn kernel_6_1_stripes_over_all_data_servers() {
     stripes_over_all_data_servers(Kernel::V6_1, Cluster::start);
 }
@@ -30,6 +35,11 @@ fn kernel_6_1_stripes_over_all_data_servers() {
 #[test]
 fn kernel_6_12_stripes_over_all_data_servers() {
     stripes_over_all_data_servers(Kernel::V6_12, Cluster::start);
+}
+
+#[test]
+fn kernel_7_3_stripes_over_all_data_servers() {
+    stripes_over_all_data_servers(Kernel::V7_3, Cluster::start);
 }
 
 #[test]

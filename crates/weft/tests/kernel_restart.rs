@@ -7,6 +7,11 @@ use support::cluster::{Cluster, Options};
 use support::guest::{Guest, Kernel};
 
 #[test]
+fn kernel_5_10_survives_a_server_restart() {
+    survives_a_server_restart(Kernel::V5_10);
+}
+
+#[test]
 fn kernel_6_1_survives_a_server_restart() {
     survives_a_server_restart(Kernel::V6_1);
 }
@@ -14,6 +19,11 @@ fn kernel_6_1_survives_a_server_restart() {
 #[test]
 fn kernel_6_12_survives_a_server_restart() {
     survives_a_server_restart(Kernel::V6_12);
+}
+
+#[test]
+fn kernel_7_3_survives_a_server_restart() {
+    survives_a_server_restart(Kernel::V7_3);
 }
 
 #[test]

@@ -30,11 +30,15 @@ const COMPLAINTS: [&str; 7] = [
 /// The kernels a guest can have.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kernel {
-    /// Debian 12's own: the oldest client we care for.
+    /// Debian 11's, of 2020: the oldest client we care for.
+    V5_10,
+    /// Debian 12's own.
     V6_1,
     /// The long-term kernel after it.
     V6_12,
-    /// The newest client, as user-mode Linux.
+    /// The newest stock kernel that Debian 13 can have: it asks for delegations of directories.
+    V7_3,
+    /// A client almost as new, as user-mode Linux: at native speed.
     Uml,
 }
 
@@ -45,8 +49,10 @@ impl Kernel {
     /// The rig's name for it.
     pub fn name(self) -> &'static str {
         match self {
+            Self::V5_10 => "5.10",
             Self::V6_1 => "6.1",
             Self::V6_12 => "6.12",
+            Self::V7_3 => "7.3",
             Self::Uml => "uml",
         }
     }
@@ -103,7 +109,7 @@ impl Guest {
         if kernel == Kernel::Uml && !has_tap() {
             let why = "the uml kernel needs root and /dev/net/tun";
             assert!(!super::in_ci(), "{why}; in CI no kernel may be left out");
-            eprintln!("SKIPPED: {why}. The 6.1 and 6.12 kernels run without.");
+            eprintln!("SKIPPED: {why}. All other kernels run without.");
             return None;
         }
         let dir = tempfile::Builder::new().prefix("weft-guest.").tempdir().expect("a folder");
