@@ -124,9 +124,10 @@ kernel_version() { # KERNEL
   local pattern
   case $1 in
     5.10 | 6.1) pattern="${1//./\\.}\.0-[0-9]+" ;;
+    7.3) pattern="7\.([3-9]|[1-9][0-9])\.[0-9]+\+(deb[0-9]+|bpo)" ;; # or newer
     *) pattern="${1//./\\.}\.[0-9]+\+(deb[0-9]+|bpo)" ;;
   esac
-  apt-cache ${APT[@]+"${APT[@]}"} pkgnames "linux-image-$1." |
+  apt-cache ${APT[@]+"${APT[@]}"} pkgnames "linux-image-${1%%.*}." |
     sed -nE "s/^linux-image-($pattern-cloud-amd64)\$/\1/p" | sort -V | tail -1
 }
 

@@ -44,7 +44,7 @@ pub enum Kernel {
 
 impl Kernel {
     /// Every one.
-    pub const ALL: [Kernel; 3] = [Self::V6_1, Self::V6_12, Self::Uml];
+    pub const ALL: [Kernel; 5] = [Self::V5_10, Self::V6_1, Self::V6_12, Self::V7_3, Self::Uml];
 
     /// The rig's name for it.
     pub fn name(self) -> &'static str {
