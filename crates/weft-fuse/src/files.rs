@@ -48,7 +48,7 @@ pub fn options_of(flags: i32) -> OpenOptions {
 }
 
 impl Tree {
-    /// Opens a file; its number, and how the kernel is to treat it. What the kernel believes of its
+    /// Opens a file for a thread; its number, and how the kernel is to treat it. What the kernel believes of its
     /// size and times is no older than this, when it hears of it.
     ///
     /// # Errors
@@ -56,12 +56,14 @@ impl Tree {
     /// then, and opens what has the name now.
     pub async fn open(
         &self,
-        nodes: &Nodes,
+        (nodes, thread): (&Nodes, u32),
         ino: u64,
         flags: i32,
     ) -> Result<(u64, FopenFlags), Errno> {
         let fh = self.inodes.handle(ino)?;
-        if self.inodes.is_from_list(ino, self.valid) {
+        if self.inodes.is_from_list(ino, self.valid)
+            && self.retries.is_first(thread, Instant::now())
+        {
             return Err(Errno::ESTALE);
         }
         // What others of this client have written to it is told to this open.

@@ -140,9 +140,12 @@ impl Filesystem for WeftFs {
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let (call, name) = (self.call(request), component(name));
+        let (call, thread, name) = (self.call(request), request.pid(), component(name));
         self.answer(async move {
             let answer = call.tree.lookup(&call.nodes, parent.0, name).await;
+            if answer.is_err() {
+                call.tree.retries.gives_up(thread);
+            }
             call.entry(reply, answer);
         });
     }
@@ -298,9 +301,9 @@ impl Filesystem for WeftFs {
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let call = self.call(request);
+        let (call, thread) = (self.call(request), request.pid());
         self.answer(async move {
-            match call.tree.open(&call.nodes, ino.0, flags.0).await {
+            match call.tree.open((&call.nodes, thread), ino.0, flags.0).await {
                 Ok((number, how)) => reply.opened(FileHandle(number), how),
                 Err(e) => reply.error(e),
             }

@@ -156,10 +156,9 @@ impl Inodes {
     }
 
     /// True if the kernel may have got to a number by a name from a list that is no older than
-    /// `valid`. True once for each list, since the kernel may also have got there without a name.
+    /// `valid`.
     pub fn is_from_list(&self, number: u64, valid: Duration) -> bool {
-        let mut known = self.lock();
-        let listed = known.by_number.get_mut(&number).and_then(|inode| inode.listed.take());
+        let listed = self.lock().by_number.get(&number).and_then(|inode| inode.listed);
         listed.is_some_and(|at| at.elapsed() <= valid)
     }
 

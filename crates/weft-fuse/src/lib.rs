@@ -26,6 +26,7 @@ mod mount;
 mod names;
 mod notices;
 mod recent;
+mod retries;
 mod signals;
 mod slots;
 mod space;

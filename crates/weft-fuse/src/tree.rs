@@ -26,6 +26,7 @@ use crate::{
     locks::Locks,
     notices::{ALL_BYTES, NO_BYTES, Telling},
     recent::RecentAttrs,
+    retries::Retries,
     slots::{OpenDir, OpenFile, Slots},
 };
 
@@ -36,6 +37,7 @@ pub struct Tree {
     pub dirs: Slots<OpenDir>,
     pub locks: Arc<Locks>,
     pub recent: RecentAttrs,
+    pub retries: Retries,
     /// How long what the server told is believed.
     pub valid: Duration,
     /// What tells the kernel of changes, once it is mounted.
@@ -83,6 +85,7 @@ impl Tree {
             notifier: OnceLock::new(),
             telling: Telling::default(),
             maps_direct: AtomicBool::new(false),
+            retries: Retries::default(),
             releasing: AsyncRwLock::default(),
         }
     }
