@@ -17,6 +17,9 @@ use weft_nfs::{Component, FileHandle, Fsid};
 /// FUSE's number of the root.
 pub const ROOT: u64 = 1;
 
+/// The kernel has read a list by then, however busy the machine is.
+const READ_WITHIN: Duration = Duration::from_secs(1);
+
 /// The inodes that the kernel remembers.
 pub struct Inodes {
     root_fileid: u64,
@@ -148,18 +151,12 @@ impl Inodes {
         }
     }
 
-    /// A number was looked up by name.
-    pub fn looked_up(&self, number: u64) {
-        if let Some(inode) = self.lock().by_number.get_mut(&number) {
-            inode.listed = None;
-        }
-    }
-
-    /// True if the kernel may have got to a number by a name from a list that is no older than
-    /// `valid`.
+    /// True if the kernel may have got to a number by a name from a list that it still believes, as
+    /// it does for `valid` from when it reads the list. Also of a number that was looked up since:
+    /// the kernel may read the list after that answer.
     pub fn is_from_list(&self, number: u64, valid: Duration) -> bool {
         let listed = self.lock().by_number.get(&number).and_then(|inode| inode.listed);
-        listed.is_some_and(|at| at.elapsed() <= valid)
+        !valid.is_zero() && listed.is_some_and(|at| at.elapsed() <= valid + READ_WITHIN)
     }
 
     /// What had one name has another one now.

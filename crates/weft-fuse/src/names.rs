@@ -40,7 +40,6 @@ impl Tree {
         if self.inodes.has_changed(number, node.attrs.change, asked_at) {
             opens.iter().for_each(|io| io.forget_kept());
         }
-        self.inodes.looked_up(number);
         self.told(&node, (parent, &name))
     }
 
