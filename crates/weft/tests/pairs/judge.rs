@@ -1,6 +1,7 @@
 //! Has pairs of clients act on files in turn, and holds what each sees against the model.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt::{self, Display};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -45,6 +46,14 @@ pub struct Finding {
     pub step: Option<usize>,
 }
 
+impl Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { seed, class, .. } = self.plan;
+        let after = self.after.as_secs_f64();
+        write!(f, "after {after:.1} s, {:?}, plan {seed} class {class}: {}", self.faults, self.what)
+    }
+}
+
 /// A file that will be looked at again.
 struct Later {
     name: String,
@@ -57,7 +66,6 @@ struct Later {
 /// What a fault was, from when to when.
 struct Trouble {
     name: String,
-    began: Instant,
     ended: Option<Instant>,
 }
 
@@ -107,7 +115,8 @@ impl Judge {
         while !self.stopped.load(Relaxed) {
             let (pair, class) = self.next(&mut rng);
             let plan = plan(rng.draw(), class, pair.map(|at| self.roster[at].can));
-            self.life(&plan, pair);
+            let found = self.life(&plan, pair);
+            self.findings.lock().expect("no panic in here").extend(found);
         }
     }
 
@@ -133,7 +142,7 @@ impl Judge {
         (all[at], class)
     }
 
-    /// Lets a plan happen to a new file; what was found, which is also kept.
+    /// Lets a plan happen to a new file; what was found.
     pub fn life(&self, plan: &Plan, pair: [usize; 2]) -> Option<Finding> {
         let number = self.files.fetch_add(1, Relaxed);
         let name = format!("d{}/f{number}", number % DIRS);
@@ -227,7 +236,8 @@ impl Judge {
                 };
                 if let Some(what) = what {
                     let what = format!("later, {}: {} {what}", instance.name, later.name);
-                    self.found(&later.plan, later.pair, None, self.wrong(began, &what));
+                    let found = self.found(&later.plan, later.pair, None, self.wrong(began, &what));
+                    self.findings.lock().expect("no panic in here").extend(found);
                     break;
                 }
             }
@@ -242,19 +252,13 @@ impl Judge {
         }
     }
 
-    /// Files that will be looked at later.
-    pub fn waiting(&self) -> usize {
-        self.later.lock().expect("no panic in here").len()
-    }
-
     /// A fault begins, or is over.
     pub fn fault(&self, name: &str, begins: bool) {
         let mut troubles = self.troubles.lock().expect("no panic in here");
         if begins {
-            let (name, began) = (name.to_owned(), Instant::now());
-            troubles.push(Trouble { name: name.clone(), began, ended: None });
+            troubles.push(Trouble { name: name.to_owned(), ended: None });
             let mut ledger = self.ledger.lock().expect("no panic in here");
-            *ledger.faults.entry(name).or_default() += 1;
+            *ledger.faults.entry(name.to_owned()).or_default() += 1;
         } else if let Some(last) = troubles.last_mut() {
             last.ended = Some(Instant::now());
         }
@@ -279,9 +283,8 @@ impl Judge {
     ) -> Option<Finding> {
         let Wrong { what, faults } = wrong;
         let after = self.began.elapsed();
-        eprintln!("FOUND after {:.1} s, {faults:?}: {what}", after.as_secs_f64());
         let finding = Finding { what, after, faults, pair, plan: plan.clone(), step };
-        self.findings.lock().expect("no panic in here").push(finding.clone());
+        eprintln!("FOUND {finding}");
         Some(finding)
     }
 }

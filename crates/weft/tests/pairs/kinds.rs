@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display};
 
+use super::ledger::Ledger;
 use super::support::guest::Kernel;
 
 /// A kind of client.
@@ -60,12 +61,40 @@ const LIBRARY: Can = Can {
 const COMMANDS: Can =
     Can { writes: false, copies: true, sets_times: false, is_command: true, ..LIBRARY };
 
+/// Clients of one run: more than these keep two cores from showing anything.
+const CLIENTS_MAX: usize = 6;
+
 impl Kind {
+    /// Every kind of client.
+    pub fn all() -> Vec<Kind> {
+        let kernels = Kernel::ALL.into_iter().map(Kind::Kernel);
+        kernels.chain([Kind::Mount, Kind::Library, Kind::Python, Kind::Commands]).collect()
+    }
+
+    /// Clients for a run: those whose pairs were tried least so far.
+    pub fn least_tried(ledger: &Ledger) -> Vec<Kind> {
+        let tries = |a: Kind, b: Kind| {
+            let key = (a.to_string(), b.to_string());
+            ledger.pairs.get(&key).map_or(0, |counts| counts.tries)
+        };
+        let pairs =
+            Kind::all().into_iter().flat_map(|a| Kind::all().into_iter().map(move |b| (a, b)));
+        let (first, second) = pairs.min_by_key(|(a, b)| tries(*a, *b)).expect("kinds");
+        let mut chosen = vec![first, second];
+        while chosen.len() < CLIENTS_MAX {
+            let with = |kind: &Kind| {
+                chosen.iter().map(|other| tries(*kind, *other) + tries(*other, *kind)).sum::<u64>()
+            };
+            let count = |kind: &Kind| chosen.iter().filter(|other| *other == kind).count();
+            let free = Kind::all().into_iter().filter(|kind| count(kind) < 2);
+            chosen.push(free.min_by_key(with).expect("kinds"));
+        }
+        chosen
+    }
+
     /// By its name in `WEFT_PAIRS_KINDS`.
     pub fn parse(name: &str) -> Kind {
-        let kernels = Kernel::ALL.into_iter().map(Kind::Kernel);
-        let ours = [Kind::Mount, Kind::Library, Kind::Python, Kind::Commands, Kind::Local];
-        let found = kernels.chain(ours).find(|kind| kind.to_string() == name);
+        let found = Kind::all().into_iter().find(|kind| kind.to_string() == name);
         found.unwrap_or_else(|| panic!("no kind of client is called {name:?}"))
     }
 
