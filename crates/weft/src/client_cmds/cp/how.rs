@@ -27,4 +27,23 @@ impl How {
     pub(super) fn keeps_times(&self) -> bool {
         self.preserve || self.resume
     }
+    /// What copies on this machine keep of their sources, if anything.
+    pub(super) fn keeps(&self) -> Option<Keeps> {
+        match (self.preserve, self.resume) {
+            (true, _) => Some(Keeps::All),
+            (false, true) => Some(Keeps::Times),
+            (false, false) => None,
+        }
+    }
+}
+
+/// What a copy keeps of its source's attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keeps {
+    /// The mode, less the umask.
+    Mode,
+    /// The times only.
+    Times,
+    /// Everything that is preserved: owner, mode, times.
+    All,
 }
