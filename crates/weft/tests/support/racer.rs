@@ -11,8 +11,8 @@ use std::{
 /// The user `nobody`.
 pub const NOBODY: u32 = 65_534;
 
-/// Exchanges each NAME with BAIT (`renameat2`, RENAME_EXCHANGE), again and again. A bait that a copy
-/// has replaced is made again: a link to TARGET, or a fifo if TARGET is empty.
+/// Exchanges each NAME with BAIT (`renameat2`, RENAME_EXCHANGE), again and again. A bait that a
+/// copy has replaced is made again: a link to TARGET, or a fifo if TARGET is empty.
 const SCRIPT: &str = r"
 import ctypes, os, shutil, stat, sys
 libc = ctypes.CDLL(None, use_errno=True)

@@ -100,8 +100,8 @@ impl Place {
         }
     }
 
-    /// Makes a directory of a copy, which we can write to until it is whole; its folder, and whether
-    /// it is new.
+    /// Makes a directory of a copy, which we can write to until it is whole. Returns its folder, and
+    /// whether it is new.
     pub(super) async fn make_dir(
         &self,
         spot: &Spot,
@@ -166,7 +166,7 @@ impl Place {
         }
     }
 
-    /// Gives a directory what it gets when it is whole. An owner that we may not give it stays ours.
+    /// Gives a complete directory its attributes. An owner that we may not give it stays ours.
     pub(super) async fn finish(
         &self,
         (path, folder): (&Path, Option<&Folder>),
