@@ -1,6 +1,6 @@
 //! An open directory of this machine whose entries are reached through its descriptor.
 //!
-//! Whoever owns a directory may exchange its entries at any time. A program of root that reaches
+//! The owner of a directory may exchange its entries at any time. A program of root that reaches
 //! them by path can then be led elsewhere: it would write, give away or remove files that the owner
 //! of the directory may not touch. [`LocalDir`] never follows a symbolic link at an entry and opens
 //! no fifo or device.
@@ -331,7 +331,7 @@ mod tests {
         }
     }
 
-    /// What is done to an open directory happens there, whatever has its name by then.
+    /// Calls on an open directory act on that directory, also after its name went to a link.
     #[test]
     fn an_open_directory_stays_the_same() {
         let dir = tempfile::tempdir().unwrap();

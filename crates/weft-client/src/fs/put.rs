@@ -72,7 +72,7 @@ impl Upload {
         let local = local.as_ref();
         // Asked before it is opened, too: opening a device may already do something.
         refuse_special(&fs::metadata(local).at(local)?).at(local)?;
-        // It may be a fifo by now, which would wait for its writer.
+        // The name may be a fifo's by now, whose open would wait for a writer.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = rustix::fs::open(local, flags, Mode::empty()).map_err(io::Error::from);
         Upload::open_file(file.at(local)?.into()).at(local)
@@ -81,7 +81,7 @@ impl Upload {
     /// An open local file, which must not change meanwhile.
     ///
     /// # Errors
-    /// It cannot be read, or is no regular file.
+    /// The file cannot be read, or is no regular file.
     pub fn open_file(file: fs::File) -> Result<Upload, ClientError> {
         let metadata = file.metadata()?;
         refuse_special(&metadata)?;

@@ -86,7 +86,7 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// What the files have in them.
+    /// Content of each file.
     pub const WORDS: &str = "nobody else reads this";
 
     /// Makes the directory and these files.

@@ -27,7 +27,7 @@ impl How {
     pub(super) fn keeps_times(&self) -> bool {
         self.preserve || self.resume
     }
-    /// What copies on this machine keep of their sources, if anything.
+    /// Attributes that copies on this machine keep of their sources; none if nothing is set.
     pub(super) fn keeps(&self) -> Option<Keeps> {
         match (self.preserve, self.resume) {
             (true, _) => Some(Keeps::All),
@@ -37,7 +37,7 @@ impl How {
     }
 }
 
-/// What a copy keeps of its source's attributes.
+/// Attributes that a copy keeps of its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keeps {
     /// The mode, less the umask.

@@ -31,7 +31,7 @@ pub(super) fn unfollowed(path: &Path) -> Spot {
     let above = LocalDir::of_entry(path);
     match above.and_then(|(dir, name)| Ok((Folder::top(dir)?, name))) {
         Ok((folder, name)) => Spot::in_folder(path, (&folder, name)),
-        // Whatever fails here fails again where it is told.
+        // The same failure comes again, and is reported, when the path is used.
         Err(_) => Spot::given(path),
     }
 }
@@ -123,7 +123,7 @@ pub(super) fn make_dir(spot: &Spot, mode: u32) -> io::Result<(Arc<Folder>, bool)
     if !is_made(above.make_dir(name, mode))? {
         return Ok((existing()?, false));
     }
-    // It was made a moment ago: another user may have exchanged it for a link already.
+    // Another user may have exchanged the new directory for a link already.
     let opened = above.open_dir(name).map_err(in_the_way)?;
     widen(&opened, mode)?;
     Ok((Folder::top(opened)?, true))
@@ -299,4 +299,75 @@ pub(super) fn sync(path: &Path) -> io::Result<()> {
         None => open(above.unwrap_or(Path::new(".")))?,
     };
     Ok(rustix::fs::syncfs(&on_disk)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    use super::*;
+    use crate::client_cmds::cp::facts::Kind;
+
+    fn facts(path: &Path) -> Facts {
+        Facts::of_local(&rustix::fs::lstat(path).unwrap())
+    }
+
+    /// A file and a directory get mode and times of a source, and from root the owner, with the
+    /// set-id bits that the change of the owner takes away.
+    #[test]
+    fn attributes_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("source"), "").unwrap();
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            std::os::unix::fs::chown(at("source"), Some(1234), Some(4321)).unwrap();
+        }
+        let source = fs::File::open(at("source")).unwrap();
+        source.set_permissions(fs::Permissions::from_mode(0o6751)).unwrap();
+        source.set_modified(std::time::UNIX_EPOCH).unwrap();
+        let facts = facts(&at("source"));
+        let copy = fs::File::create(at("copy")).unwrap();
+        fs::create_dir(at("dir")).unwrap();
+        set(&copy, &facts, Keeps::All).unwrap();
+        set(&LocalDir::open(&at("dir")).unwrap(), &facts, Keeps::All).unwrap();
+        let wanted = fs::metadata(at("source")).unwrap();
+        for name in ["copy", "dir"] {
+            let found = fs::metadata(at(name)).unwrap();
+            assert_eq!((found.uid(), found.gid()), (wanted.uid(), wanted.gid()), "{name}");
+            assert_eq!(found.mode() & 0o7777, wanted.mode() & 0o7777, "{name}");
+            assert_eq!(found.mtime(), 0, "{name}");
+        }
+        set(&copy, &facts, Keeps::Mode).unwrap();
+        assert_eq!(copy.metadata().unwrap().mode() & 0o7000, 0);
+    }
+
+    /// A directory is made or found; a link is refused below a path that was given, and followed
+    /// where it was given itself. Links replace links, and nothing else.
+    #[test]
+    fn links_in_the_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("there")).unwrap();
+        symlink("there", at("link")).unwrap();
+        fs::write(at("file"), "").unwrap();
+        let top = Folder::top(LocalDir::open(dir.path()).unwrap()).unwrap();
+        let below = |name: &str| Spot::below(dir.path(), Some(&top), name.as_ref());
+        let is_new = |spot: &Spot| make_dir(spot, 0o700).map(|(_, is_new)| is_new);
+        assert!(is_new(&below("new")).unwrap() && !is_new(&below("new")).unwrap());
+        assert!(is_new(&Spot::given(at("given/"))).unwrap());
+        assert!(!is_new(&Spot::given(at("given/."))).unwrap());
+        assert!(!is_new(&Spot::given(at("link"))).unwrap());
+        for name in ["link", "file"] {
+            let said = is_new(&below(name)).unwrap_err().to_string();
+            assert!(said.starts_with("is there, and no directory: remove it"), "{name}: {said}");
+        }
+        make_link(Path::new("nowhere"), &below("link")).unwrap();
+        assert_eq!(read_link(&below("link")).unwrap(), Path::new("nowhere"));
+        assert!(make_link(Path::new("nowhere"), &below("file")).is_err());
+        assert!(look(&below("gone"), false).unwrap().is_none());
+        let unfollowed = unfollowed(&at("link"));
+        assert!(look(&unfollowed, false).unwrap().is_some_and(|f| f.kind == Kind::Link));
+        assert!(open_dir(&unfollowed).is_err());
+    }
 }

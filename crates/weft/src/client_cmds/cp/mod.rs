@@ -287,7 +287,9 @@ impl Targets<'_> {
             _ => None,
         };
         // Its name is the source's. Whoever owns the destination may have put a link there.
-        let naming = if how.in_place { Naming::Given } else { Naming::Listed };
+        // In place means what is there, but no directory behind a link.
+        let is_followed = how.in_place && !how.recursive;
+        let naming = if is_followed { Naming::Given } else { Naming::Listed };
         Ok(Targets { destination, is_dir, folder, naming })
     }
 

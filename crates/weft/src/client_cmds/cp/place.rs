@@ -42,8 +42,8 @@ pub(super) struct Opened {
     pub(super) entries: Listing,
     /// On this machine.
     pub(super) folder: Option<Arc<Folder>>,
-    /// What was known of it once it was open, on this machine: another directory may have its name
-    /// by then.
+    /// Attributes of the open directory, on this machine: the listed name may be another one's by
+    /// then.
     pub(super) facts: Option<Facts>,
 }
 
@@ -100,8 +100,8 @@ impl Place {
         }
     }
 
-    /// Makes a directory of a copy, which we can write to until it is whole. Returns its folder, and
-    /// whether it is new.
+    /// Makes a directory of a copy, which we can write to until it is whole. Returns its folder,
+    /// and whether it is new.
     pub(super) async fn make_dir(
         &self,
         spot: &Spot,

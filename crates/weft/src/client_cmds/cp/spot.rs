@@ -45,7 +45,7 @@ impl Spot {
     /// The open directory and the name there; none of a path that was given.
     ///
     /// # Errors
-    /// The directory cannot be opened any more.
+    /// The directory can no longer be opened.
     pub(super) fn entry(&self) -> io::Result<Option<(Arc<LocalDir>, &OsStr)>> {
         let Some(folder) = &self.folder else { return Ok(None) };
         let name = self.path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
