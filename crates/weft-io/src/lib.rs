@@ -7,7 +7,8 @@
 //! as a disk wants it that is written past the page cache; or, where a payload is wanted in a
 //! file, moves it there inside the kernel, and where it is wanted in memory of the caller's, reads
 //! it there. Processes of one host hand each other open files ([`send_descriptor`]), which are read
-//! without waiting for a disk on the runtime's threads ([`LocalFile`]).
+//! without waiting for a disk on the runtime's threads ([`LocalFile`]). Entries of directories that
+//! other users own are reached through an open [`LocalDir`].
 //!
 //! **Invariants of absence.** Nothing here knows RPC beyond record marking, or NFS, or what a file
 //! is for. A record is sent whole or the connection is shut down: nothing is sent short.
@@ -18,6 +19,7 @@
 mod cipher;
 mod descriptor;
 pub mod durable;
+mod local_dir;
 mod local_read;
 mod memory;
 mod pipe;
@@ -30,6 +32,7 @@ mod spare;
 
 pub use cipher::{Ciphers, OpenRecords, SealRecords};
 pub use descriptor::{is_read_only_file, keep_few_on_the_way, receive_descriptor, send_descriptor};
+pub use local_dir::{FileId, LocalDir};
 pub use local_read::LocalFile;
 pub use memory::MemoryRegion;
 pub use place::{CancelGuard, Destination, Received, Target};

@@ -1,16 +1,15 @@
 //! `weft backup`: a volume in one file, while it serves or while it is stopped.
 
 use std::{
-    ffi::OsString,
-    fs::{self, File, OpenOptions},
+    ffi::{OsStr, OsString},
+    fs::{self, File},
     io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
 use clap::Args;
-use rustix::fs::OFlags;
-use weft_io::durable;
+use weft_io::{LocalDir, durable};
 use weft_server::{clock::Clock, identity::hex};
 use weft_store::{
     types::Timestamp,
@@ -26,6 +25,10 @@ use crate::{
 
 /// What is added to the name of a backup that is not whole yet.
 const DRAFT_SUFFIX: &str = ".partial";
+/// Mode of a draft, and of the backup.
+const DRAFT_MODE: u32 = 0o600;
+/// Permission bits of everybody but the owner.
+const OTHERS: u32 = 0o077;
 
 /// What can be done where no server answers.
 const IF_STOPPED: &str = "; of a stopped metadata server, `weft backup FILE --mds DIR` makes a \
@@ -113,8 +116,10 @@ impl<R: Read> Read for Tee<'_, R> {
 }
 
 /// A file that gets its name when it is whole and on the disk.
+#[derive(Debug)]
 struct Draft {
     file: File,
+    dir: LocalDir,
     draft: PathBuf,
     target: PathBuf,
     finished: bool,
@@ -133,15 +138,8 @@ impl Draft {
         name.push(DRAFT_SUFFIX);
         let draft = target.with_file_name(name);
         let cannot = |e: &dyn std::fmt::Display| format!("{}: {e}", draft.display());
-        let no_follow = i32::try_from(OFlags::NOFOLLOW.bits())?;
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .custom_flags(no_follow)
-            .open(&draft)
-            .map_err(|e| cannot(&e))?;
+        let (dir, name) = LocalDir::of_entry(&draft).map_err(|e| cannot(&e))?;
+        let file = open_draft(&dir, name).map_err(|e| cannot(&e))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
@@ -151,7 +149,7 @@ impl Draft {
         }
         // What an interrupted one left.
         file.set_len(0).map_err(|e| cannot(&e))?;
-        Ok(Self { file, draft, target: target.to_owned(), finished: false })
+        Ok(Self { file, dir, draft, target: target.to_owned(), finished: false })
     }
 
     fn failed(&self, why: &BackupError) -> String {
@@ -171,7 +169,64 @@ impl Drop for Draft {
     fn drop(&mut self) {
         if !self.finished {
             // Were it to stay, the next backup of that name would begin by emptying it.
-            let _ = fs::remove_file(&self.draft);
+            let _ = self.draft.file_name().map(|name| self.dir.remove(name));
+        }
+    }
+}
+
+/// Makes the file of a draft, or opens the one that an interrupted backup of ours has left. Another
+/// user's file would tell that user all names of the volume.
+fn open_draft(dir: &LocalDir, name: &OsStr) -> io::Result<File> {
+    match dir.create_file(name, DRAFT_MODE) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        made => return made,
+    }
+    let file = dir.open_to_write(name)?;
+    let found = file.metadata()?;
+    let is_ours = found.uid() == rustix::process::geteuid().as_raw() && found.nlink() == 1;
+    match is_ours && found.mode() & OTHERS == 0 {
+        true => Ok(file),
+        false => Err(io::Error::other("is there, and other users can read it: remove it")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    /// A draft is begun again where a backup of ours ended; a fifo, a link and a file that others
+    /// can read under its name are refused, and nothing waits.
+    #[test]
+    fn planted_drafts_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        mknodat(CWD, at("fifo.partial"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        fs::write(at("elsewhere"), b"mine").unwrap();
+        symlink("elsewhere", at("link.partial")).unwrap();
+        for (name, mode) in [("open.partial", 0o644), ("left.partial", 0o600)] {
+            fs::write(at(name), b"left").unwrap();
+            fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        for (name, why) in [
+            ("fifo", "fifo.partial: is not a regular file"),
+            ("link", "link.partial: is a symbolic link"),
+            ("open", "open.partial: is there, and other users can read it"),
+            ("open.partial", "it exists"),
+        ] {
+            let said = Draft::begin(&at(name)).unwrap_err().to_string();
+            assert!(said.contains(why), "{name}: {said}");
+        }
+        assert_eq!(fs::read(at("elsewhere")).unwrap(), b"mine");
+        for name in ["left", "new"] {
+            let draft = Draft::begin(&at(name)).unwrap();
+            let found = draft.file.metadata().unwrap();
+            assert_eq!((found.len(), found.mode() & 0o777), (0, 0o600), "{name}");
+            drop(draft);
+            assert!(!at(&format!("{name}.partial")).exists(), "{name}");
         }
     }
 }

@@ -15,6 +15,7 @@ use std::{
 use clap::Args;
 use weft_client::fs::{Client, ClientOptions};
 use weft_fuse::{Mount, MountOptions, Unmounter};
+use weft_io::LocalDir;
 
 use crate::{
     client_cmds::{Interrupts, connect_to, run_to_end},
@@ -26,6 +27,8 @@ const READY: &str = "ready";
 /// How long programs wait for a server, in seconds, unless told otherwise: longer than a restart,
 /// even of its machine. Who waits cannot be killed: the kernel wants an answer of ours first.
 const PATIENCE_S: u64 = 600;
+/// Mode of a new log, before the umask.
+const LOG_MODE: u32 = 0o666;
 
 /// Options of `weft mount`.
 #[derive(Debug, Args)]
@@ -50,7 +53,7 @@ pub struct MountArgs {
     /// Stay in the foreground; Ctrl-C unmounts.
     #[arg(short, long)]
     foreground: bool,
-    /// Where the process in the background writes what goes wrong.
+    /// File to which the process in the background appends what goes wrong; no link or fifo.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Says when it is ready, and leaves the terminal.
@@ -146,9 +149,12 @@ async fn unmount_on_signal(mut interrupts: Interrupts, mut unmounter: Unmounter)
     }
 }
 
+/// Opens the log for appending. It is written as root for long: no link leads it elsewhere, and no
+/// fifo keeps the mount waiting.
 fn open_log(path: &Path) -> Outcome<File> {
-    let opened = OpenOptions::new().create(true).append(true).open(path);
-    Ok(opened.map_err(|e| format!("{}: {e}", path.display()))?)
+    let opened = LocalDir::of_entry(path);
+    let opened = opened.and_then(|(dir, name)| dir.open_to_append(name, LOG_MODE));
+    Ok(opened.map_err(|e| format!("--log {}: {e}", path.display()))?)
 }
 
 /// Tells who waits for it, and lets go of the terminal.

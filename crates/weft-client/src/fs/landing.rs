@@ -1,4 +1,4 @@
-//! Where a file from the server goes on this machine.
+//! Local side of a download: the file under its temporary name, and the name it gets.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -6,11 +6,14 @@ use std::{
     io,
     os::unix::{
         ffi::OsStrExt,
-        fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
+        fs::{MetadataExt, PermissionsExt, fchown},
     },
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
+
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+use weft_io::{FileId, LocalDir};
 
 use super::{
     naming::Naming,
@@ -20,19 +23,24 @@ use crate::{error::ClientError, random::random};
 
 /// Between the name of the file and the number of who writes it.
 const MARK: &str = ".weft-";
+/// Why a download ends that another user's process races with.
+const EXCHANGED: ClientError =
+    ClientError::Invalid("was exchanged for something else while it was opened: try again");
+const IS_DIRECTORY: ClientError = ClientError::Invalid("is a directory");
 
-/// What a file from the server becomes.
+/// Result of a look at the place of a file from the server.
 pub(super) enum Landing {
     /// A regular file that appears when it is complete.
     File(Wanted),
-    /// What is there is no regular file: bytes are written into it.
-    Special,
+    /// A device or fifo that was named: bytes are written into it.
+    Special(FileId),
 }
 
 /// A regular file to be.
 pub(super) struct Wanted {
-    /// Its name, behind all links.
-    path: PathBuf,
+    dir: Arc<LocalDir>,
+    /// Its name there, behind all links.
+    name: OsString,
     /// Of the file that is there.
     old: Option<Box<fs::Metadata>>,
     /// Nothing can have been left beside it.
@@ -40,89 +48,104 @@ pub(super) struct Wanted {
 }
 
 impl Landing {
-    /// Where a file goes whose name came about so: below a name that was given, nothing is
-    /// followed.
+    /// Looks at a path that the user named, through links.
     ///
     /// # Errors
-    /// As [`Landing::of`].
-    pub(super) fn named(local: &Path, naming: Naming) -> Result<Landing, ClientError> {
-        let is_link = || fs::symlink_metadata(local).is_ok_and(|m| m.is_symlink());
-        match naming {
-            Naming::Given => Landing::of(local),
-            Naming::Listed if !is_link() => match Landing::of(local)? {
-                // A link that has come meanwhile is replaced.
-                Landing::File(wanted) => {
-                    Ok(Landing::File(Wanted { path: local.to_path_buf(), ..wanted }))
-                }
-                Landing::Special => Err(ClientError::Invalid("is not a regular file")),
-            },
-            Naming::Listed | Naming::New => {
-                let is_new = naming == Naming::New;
-                Ok(Landing::File(Wanted { path: local.to_path_buf(), old: None, is_new }))
-            }
-        }
-    }
-
-    /// Looks at what is there, through links.
-    ///
-    /// # Errors
-    /// It may not be written, or is a directory, or a link that leads nowhere.
-    pub(super) fn of(local: &Path) -> Result<Landing, ClientError> {
-        let metadata = match fs::metadata(local) {
-            Ok(metadata) => metadata,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                if fs::symlink_metadata(local).is_ok() {
+    /// The file may not be written, or the path is a directory's, or a link leads nowhere.
+    pub(super) fn of(path: &Path) -> Result<Landing, ClientError> {
+        // A descriptor of this kind has no effect on devices and waits for nobody.
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let found = match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(found) => rustix::fs::fstat(&found).map_err(io::Error::from)?,
+            Err(rustix::io::Errno::NOENT) => {
+                if fs::symlink_metadata(path).is_ok() {
                     return Err(ClientError::Invalid("is a symbolic link that leads nowhere"));
                 }
-                return Ok(Landing::File(Wanted::at(local.to_path_buf(), None)));
+                let (dir, name) = LocalDir::of_entry(path)?;
+                return Ok(Landing::File(Wanted::at((Arc::new(dir), name), None)));
             }
-            Err(e) => return Err(e.into()),
+            Err(e) => return Err(io::Error::from(e).into()),
         };
-        if metadata.is_dir() {
-            return Err(ClientError::Invalid("is a directory"));
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => {}
+            FileType::Directory => return Err(IS_DIRECTORY),
+            _ => return Ok(Landing::Special(FileId::of(&found))),
         }
-        if !metadata.is_file() {
-            return Ok(Landing::Special);
-        }
-        require_writable(metadata.mode())?;
-        // Whether we may write to it, as `cp` would.
-        fs::OpenOptions::new().write(true).open(local)?;
-        let path = fs::canonicalize(local)?;
-        Ok(Landing::File(Wanted::at(path, Some(Box::new(metadata)))))
+        let path = fs::canonicalize(path)?;
+        let (dir, name) = LocalDir::of_entry(&path)?;
+        let old = old_file(&dir, name, &found)?;
+        Ok(Landing::File(Wanted::at((Arc::new(dir), name), Some(old))))
     }
 }
 
 impl Wanted {
-    fn at(path: PathBuf, old: Option<Box<fs::Metadata>>) -> Wanted {
-        Wanted { path, old, is_new: false }
+    fn at((dir, name): (Arc<LocalDir>, &OsStr), old: Option<Box<fs::Metadata>>) -> Wanted {
+        Wanted { dir, name: name.to_owned(), old, is_new: false }
+    }
+
+    /// Looks at an entry of a directory that nobody named. A link is replaced.
+    ///
+    /// # Errors
+    /// The file may not be written, or the entry is no file.
+    pub(super) fn entry(
+        dir: Arc<LocalDir>,
+        name: &OsStr,
+        naming: Naming,
+    ) -> Result<Wanted, ClientError> {
+        if naming == Naming::New {
+            return Ok(Wanted { is_new: true, ..Wanted::at((dir, name), None) });
+        }
+        let Some(found) = dir.look(name)? else { return Ok(Wanted::at((dir, name), None)) };
+        let old = match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => Some(old_file(&dir, name, &found)?),
+            FileType::Symlink => None,
+            FileType::Directory => return Err(IS_DIRECTORY),
+            _ => return Err(ClientError::Invalid("is not a regular file")),
+        };
+        Ok(Wanted::at((dir, name), old))
     }
 }
 
+/// Opens the file that is to be replaced, to learn whether we may write to it, as `cp` would.
+fn old_file(dir: &LocalDir, name: &OsStr, seen: &Stat) -> Result<Box<fs::Metadata>, ClientError> {
+    require_writable(seen.st_mode)?;
+    let old = dir.open_to_write(name)?;
+    let is_it = FileId::of(&rustix::fs::fstat(&old).map_err(io::Error::from)?) == FileId::of(seen);
+    if is_it { Ok(Box::new(old.metadata()?)) } else { Err(EXCHANGED) }
+}
+
+/// Opens a device or fifo that was named, and nothing that has its name meanwhile. Opening a fifo
+/// waits for its reader: this belongs on the blocking pool.
+pub(super) fn open_special(path: &Path, seen: FileId) -> Result<fs::File, ClientError> {
+    let file = fs::OpenOptions::new().write(true).open(path)?;
+    let opened = rustix::fs::fstat(&file).map_err(io::Error::from)?;
+    if FileId::of(&opened) == seen { Ok(file) } else { Err(EXCHANGED) }
+}
+
 /// A local file under a temporary name, removed unless finished. It is locked for as long as
-/// somebody writes it: what is not was left by a process that was killed.
+/// somebody writes it: one without a lock was left by a process that was killed.
 pub(super) struct Partial {
     pub(super) file: Arc<fs::File>,
-    temporary: PathBuf,
-    wanted: PathBuf,
+    dir: Arc<LocalDir>,
+    temporary: OsString,
+    wanted: OsString,
     finished: bool,
 }
 
 impl Partial {
-    /// Makes it, and removes what others have left of the same file. The mode is that of the
-    /// server's file less the umask; one that is there keeps its own, and its owner if we are the
-    /// superuser.
+    /// Makes the file, and removes leftovers of earlier downloads of the same file. The mode is
+    /// that of the server's file less the umask; a file that is there keeps its own, and its owner
+    /// if we are the superuser.
     pub(super) fn create(wanted: &Wanted, mode: u32) -> Result<Partial, ClientError> {
-        let path = &wanted.path;
-        let name = path.file_name().ok_or(ClientError::Invalid("not a file name"))?;
+        let Wanted { dir, name, .. } = wanted;
         if !wanted.is_new {
-            remove_left(path, name);
+            remove_left(dir, name);
         }
         // The kernel takes the umask away.
         let at_first = if wanted.old.is_some() { 0o600 } else { mode & 0o777 | 0o600 };
         let (file, temporary, made) = loop {
-            let temporary = path.with_file_name(temporary(name, u64::from_be_bytes(random()?)));
-            let mut options = fs::OpenOptions::new();
-            let file = options.write(true).create_new(true).mode(at_first).open(&temporary)?;
+            let temporary = temporary(name, u64::from_be_bytes(random()?));
+            let file = dir.create_file(&temporary, at_first)?;
             file.try_lock().map_err(io::Error::from)?;
             // Somebody may have taken it for left before it was locked.
             let made = file.metadata()?;
@@ -130,8 +153,9 @@ impl Partial {
                 break (file, temporary, made);
             }
         };
-        let partial =
-            Partial { file: Arc::new(file), temporary, wanted: path.clone(), finished: false };
+        let (dir, name) = (dir.clone(), name.clone());
+        let file = Arc::new(file);
+        let partial = Partial { file, dir, temporary, wanted: name, finished: false };
         let mut mode = mode & made.mode();
         if let Some(old) = &wanted.old {
             mode = old.mode() & 0o1777;
@@ -143,11 +167,18 @@ impl Partial {
         Ok(partial)
     }
 
-    /// Gives it its own name.
-    pub(super) fn finish(mut self, size: u64) -> io::Result<()> {
+    /// Gives the file its own name, after `finally` had the whole of it.
+    pub(super) fn finish(
+        mut self,
+        size: u64,
+        finally: Option<impl FnOnce(&fs::File)>,
+    ) -> io::Result<()> {
         // Holes at the end were never written.
         self.file.set_len(size)?;
-        fs::rename(&self.temporary, &self.wanted)?;
+        if let Some(finally) = finally {
+            finally(&self.file);
+        }
+        self.dir.rename(&self.temporary, &self.wanted)?;
         self.finished = true;
         Ok(())
     }
@@ -156,7 +187,7 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.finished {
-            let _ = fs::remove_file(&self.temporary);
+            let _ = self.dir.remove(&self.temporary);
         }
     }
 }
@@ -178,16 +209,14 @@ fn is_temporary(found: &OsStr, name: &OsStr) -> bool {
     number.is_some_and(are_digits)
 }
 
-/// Removes the temporary files of this one that nobody writes any more. What cannot be seen or
-/// removed stays.
-fn remove_left(path: &Path, name: &OsStr) {
-    let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let Ok(entries) = fs::read_dir(dir) else { return };
-    for entry in entries.flatten().filter(|e| is_temporary(&e.file_name(), name)) {
-        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-        let Ok(file) = fs::OpenOptions::new().write(true).open(entry.path()) else { continue };
-        if is_file && file.try_lock().is_ok() {
-            let _ = fs::remove_file(entry.path());
+/// Removes the temporary files of this one that no process writes. An entry that cannot be opened
+/// or removed, or is no regular file, stays.
+fn remove_left(dir: &LocalDir, name: &OsStr) {
+    let Ok(entries) = dir.names() else { return };
+    for entry in entries.flatten().filter(|entry| is_temporary(entry, name)) {
+        let Ok(file) = dir.open_to_write(&entry) else { continue };
+        if file.try_lock().is_ok() {
+            let _ = dir.remove(&entry);
         }
     }
 }
@@ -196,10 +225,12 @@ fn remove_left(path: &Path, name: &OsStr) {
 mod tests {
     use super::*;
 
+    const NOTHING: Option<fn(&fs::File)> = None;
+
     fn wanted(path: &Path) -> Wanted {
         match Landing::of(path).unwrap() {
             Landing::File(wanted) => wanted,
-            Landing::Special => panic!("{} is special", path.display()),
+            Landing::Special(_) => panic!("{} is special", path.display()),
         }
     }
 
@@ -211,10 +242,10 @@ mod tests {
         for length in [230, 233, 234, 255] {
             let path = dir.path().join("n".repeat(length));
             let left = Partial::create(&wanted(&path), 0o644).unwrap();
-            let temporary = left.temporary.clone();
+            let temporary = dir.path().join(&left.temporary);
             left.file.unlock().unwrap();
             std::mem::forget(left);
-            Partial::create(&wanted(&path), 0o644).unwrap().finish(0).unwrap();
+            Partial::create(&wanted(&path), 0o644).unwrap().finish(0, NOTHING).unwrap();
             assert!(path.exists() && !temporary.exists(), "{length}");
         }
     }
@@ -233,8 +264,10 @@ mod tests {
         assert!(!dir.path().join(".f.weft-0123456789abcdef").exists());
         assert!(dir.path().join(".g.weft-0123456789abcdef").exists());
         assert!(dir.path().join(".f.weft-0123").exists());
-        assert!(live.temporary.exists() && next.temporary.exists());
-        next.finish(3).unwrap();
+        for partial in [&live, &next] {
+            assert!(dir.path().join(&partial.temporary).exists());
+        }
+        next.finish(3, NOTHING).unwrap();
         drop(live);
         let mut left: Vec<_> =
             fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -252,7 +285,7 @@ mod tests {
         fs::write(at("f"), b"old").unwrap();
         fs::set_permissions(at("f"), Permissions::from_mode(0o600)).unwrap();
         std::os::unix::fs::symlink("f", at("link")).unwrap();
-        Partial::create(&wanted(&at("link")), 0o644).unwrap().finish(0).unwrap();
+        Partial::create(&wanted(&at("link")), 0o644).unwrap().finish(0, NOTHING).unwrap();
         assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink());
         assert_eq!(fs::read(at("f")).unwrap(), b"");
         assert_eq!(fs::metadata(at("f")).unwrap().mode() & 0o7777, 0o600);
@@ -261,6 +294,49 @@ mod tests {
         for name in ["f", "link", "dangling", "."] {
             assert!(Landing::of(&at(name)).is_err(), "{name}");
         }
-        assert!(matches!(Landing::of(Path::new("/dev/null")), Ok(Landing::Special)));
+        assert!(matches!(Landing::of(Path::new("/dev/null")), Ok(Landing::Special(_))));
+    }
+    /// Fifos and links under temporary names neither stop a download nor are removed.
+    #[test]
+    fn planted_leftovers_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let (fifo, link) = (at(".f.weft-0123456789abcdef"), at(".f.weft-0123456789abcdee"));
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, mode, 0).unwrap();
+        fs::write(at("outside"), b"mine").unwrap();
+        std::os::unix::fs::symlink("outside", &link).unwrap();
+        Partial::create(&wanted(&at("f")), 0o644).unwrap().finish(0, NOTHING).unwrap();
+        assert!(fs::symlink_metadata(fifo).is_ok() && fs::symlink_metadata(link).is_ok());
+        assert_eq!(fs::read(at("outside")).unwrap(), b"mine");
+    }
+
+    /// An entry that nobody named is not followed: a link is replaced, a fifo refused.
+    #[test]
+    fn entries_are_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let open = Arc::new(LocalDir::open(dir.path()).unwrap());
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, at("fifo"), FileType::Fifo, mode, 0).unwrap();
+        fs::create_dir(at("dir")).unwrap();
+        fs::write(at("outside"), b"mine").unwrap();
+        std::os::unix::fs::symlink("outside", at("link")).unwrap();
+        for name in ["fifo", "dir"] {
+            assert!(Wanted::entry(open.clone(), name.as_ref(), Naming::Listed).is_err(), "{name}");
+        }
+        let wanted = Wanted::entry(open, "link".as_ref(), Naming::Listed).unwrap();
+        Partial::create(&wanted, 0o644).unwrap().finish(0, NOTHING).unwrap();
+        assert!(fs::symlink_metadata(at("link")).unwrap().is_file());
+        assert_eq!(fs::read(at("outside")).unwrap(), b"mine");
+    }
+
+    /// A device or fifo is written to only if it is still the one that was looked at.
+    #[test]
+    fn special_files_are_not_exchanged() {
+        let id = |path: &str| FileId::of(&rustix::fs::stat(path).unwrap());
+        let null = Path::new("/dev/null");
+        assert!(open_special(null, id("/dev/null")).is_ok());
+        assert!(open_special(null, id("/dev/zero")).is_err());
     }
 }

@@ -12,6 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use rustix::fs::{Mode, OFlags};
 use weft_nfs::{
     AttrNo, Attrs, Bitmap, Component, FileHandle, FileType, NfsStat, OpArgs, OpNum, Opaque,
     Stateid,
@@ -69,13 +70,28 @@ impl Upload {
     /// It cannot be read, or is no regular file.
     pub fn file(local: impl AsRef<Path>) -> Result<Upload, FsError> {
         let local = local.as_ref();
-        // Asked before it is opened: to open a fifo waits for whoever writes to it.
-        let metadata = fs::metadata(local).at(local)?;
-        refuse_special(&metadata).at(local)?;
-        let file = fs::File::open(local).at(local)?;
+        // Asked before it is opened, too: opening a device may already do something.
+        refuse_special(&fs::metadata(local).at(local)?).at(local)?;
+        // The name may be a fifo's by now, whose open would wait for a writer.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = rustix::fs::open(local, flags, Mode::empty()).map_err(io::Error::from);
+        Upload::open_file(file.at(local)?.into()).at(local)
+    }
+
+    /// An open local file, which must not change meanwhile.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no regular file.
+    pub fn open_file(file: fs::File) -> Result<Upload, ClientError> {
+        let metadata = file.metadata()?;
+        refuse_special(&metadata)?;
+        if metadata.len() == 0 {
+            // Some files that the kernel makes up wait for what is read from them.
+            rustix::fs::fcntl_setfl(&file, OFlags::empty()).map_err(io::Error::from)?;
+        }
         // Files that the kernel makes up when they are read tell no size.
         let content = match metadata.len() {
-            0 if file.read_at(&mut [0], 0).at(local)? > 0 => Content::Stream(Some(Box::new(file))),
+            0 if file.read_at(&mut [0], 0)? > 0 => Content::Stream(Some(Box::new(file))),
             size if is_sparse(&metadata) => Content::Sparse(Arc::new(file), size),
             size => Content::File(Arc::new(file), size),
         };

@@ -1,9 +1,8 @@
-//! Whole files from the server, and how far a transfer is.
+//! Bytes of whole files from the server, and the progress of a transfer.
 
 use std::{
     fs,
     io::{self, Write},
-    os::unix::fs::FileExt,
     path::Path,
     sync::{
         Arc,
@@ -18,8 +17,6 @@ use super::{
     client::Client,
     error::{At, FsError},
     file::{CUT, File},
-    landing::{Landing, Partial},
-    naming::Naming,
     path::names_of,
 };
 use crate::{
@@ -42,79 +39,8 @@ pub(super) fn adding_up(progress: Progress) -> PieceReport {
 }
 
 impl Client {
-    /// Copies a file from the server; returns its size. The local name appears only when the
-    /// file is complete, and a regular file that has it is replaced then. What is no regular file
-    /// is written into; a link at the end of the local path is followed.
-    ///
-    /// # Errors
-    /// [`FsError`]; nothing is left under the local name that was not there before.
-    pub async fn get_file(
-        &self,
-        remote: impl AsRef<Path>,
-        local: impl AsRef<Path>,
-        progress: Progress,
-    ) -> Result<u64, FsError> {
-        self.get_named(remote, local, (Naming::Given, progress)).await
-    }
-
-    /// The same; a name that came about otherwise is not followed.
-    ///
-    /// # Errors
-    /// As [`Client::get_file`].
-    pub async fn get_named(
-        &self,
-        remote: impl AsRef<Path>,
-        local: impl AsRef<Path>,
-        (naming, progress): (Naming, Progress),
-    ) -> Result<u64, FsError> {
-        let (remote, local) = (remote.as_ref(), local.as_ref());
-        match Landing::named(local, naming).at(local)? {
-            Landing::File(landing) => {
-                let partial = |mode| Partial::create(&landing, mode);
-                self.get_whole(remote, local, (partial, progress)).await
-            }
-            Landing::Special => {
-                let path = local.to_path_buf();
-                // To open a fifo waits for whoever reads from it.
-                let open = move || fs::OpenOptions::new().write(true).open(path);
-                let opened = tokio::task::spawn_blocking(open).await;
-                let file = opened.map_err(io::Error::other).at(local)?.at(local)?;
-                self.get_stream(remote, file, progress).await
-            }
-        }
-    }
-
-    async fn get_whole(
-        &self,
-        remote: &Path,
-        local: &Path,
-        (create, progress): (impl Fn(u32) -> Result<Partial, ClientError>, Progress),
-    ) -> Result<u64, FsError> {
-        let names = names_of(remote);
-        if let Some((attrs, data)) = self.get_eagerly(&names).await {
-            let partial = create(attrs.mode.unwrap_or(0o644) & 0o777).at(local)?;
-            partial.file.write_all_at(&data, 0).at(local)?;
-            let size = data.len() as u64;
-            partial.finish(size).at(local)?;
-            progress(size);
-            return Ok(size);
-        }
-        let file = self.open_at(remote, names, OpenOptions::read(), false).await?;
-        let mode = file.attrs().mode.unwrap_or(0o644) & 0o777;
-        let partial = create(mode).at(local)?;
-        let destination = Arc::new(Destination::new(partial.file.clone()));
-        let sink = LocalSink { destination, report: adding_up(progress) };
-        let read = self.read_data(&file, sink).await;
-        let closed = file.close().await;
-        let whose = if matches!(read, Err(ClientError::Local(_))) { local } else { remote };
-        let size = read.at(whose)?;
-        closed?;
-        partial.finish(size).at(local)?;
-        Ok(size)
-    }
-
     /// Reads what is no hole of a file into a sink that is zeros; the file's size.
-    async fn read_data(&self, file: &File, sink: LocalSink) -> Result<u64, ClientError> {
+    pub(super) async fn read_data(&self, file: &File, sink: LocalSink) -> Result<u64, ClientError> {
         let sink = Arc::new(sink);
         let mut at = 0;
         while let Some((start, end)) = self.next_data_of(file, at).await? {
@@ -163,9 +89,16 @@ impl Client {
 }
 
 /// Puts what is read to its place in a local file.
-struct LocalSink {
+pub(super) struct LocalSink {
     destination: Arc<Destination>,
     report: PieceReport,
+}
+
+impl LocalSink {
+    /// A sink into a file that is zeros.
+    pub(super) fn new(file: Arc<fs::File>, progress: Progress) -> LocalSink {
+        LocalSink { destination: Arc::new(Destination::new(file)), report: adding_up(progress) }
+    }
 }
 
 impl ReadSink for LocalSink {

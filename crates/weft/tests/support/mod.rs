@@ -14,6 +14,7 @@ pub mod load;
 pub mod mount;
 pub mod namespaces;
 pub mod pair;
+pub mod racer;
 pub mod servers;
 pub mod suites;
 

@@ -1,23 +1,22 @@
 //! The bytes of one file, from wherever to wherever.
 
-use std::{
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, Ordering},
 };
 
 use weft_client::{
     ClientError,
-    fs::{FsError, Naming, OpenOptions, Progress, Upload, is_copy_declined},
+    fs::{Download, FsError, Naming, OpenOptions, Progress, Upload, is_copy_declined},
     limits,
 };
 
 use super::{
     facts::{Facts, is_same},
     how::{BOTH_LOCAL, How},
-    place::{OWNER_LOST, Place, set_local_times},
+    local,
+    place::{OWNER_LOST, Place},
+    spot::Spot,
 };
 use crate::client_cmds::connect::Remote;
 
@@ -66,8 +65,8 @@ impl By {
 
 /// A file that is to be copied.
 pub(super) struct Item<'a> {
-    pub(super) from: &'a Path,
-    pub(super) to: &'a Path,
+    pub(super) from: &'a Spot,
+    pub(super) to: &'a Spot,
     pub(super) facts: &'a Facts,
     pub(super) naming: Naming,
 }
@@ -81,9 +80,18 @@ pub(super) async fn copy(
 ) -> Result<By, Failure> {
     match (from, to) {
         (Place::Local, Place::Cluster(remote)) => {
-            let upload = Upload::file(item.from).map_err(|e| e.to_string())?;
-            let upload = upload.with_mode(item.facts.mode(how.preserve) & 0o777);
-            send(remote, upload, item, (how, progress)).await?;
+            let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", item.from.path.display());
+            let (upload, facts) = match local::open_listed(item.from).map_err(|e| failed(&e))? {
+                Some((file, facts)) => (Upload::open_file(file).map_err(|e| failed(&e))?, facts),
+                None => {
+                    let upload = Upload::file(&item.from.path).map_err(|e| e.to_string())?;
+                    (upload, item.facts.clone())
+                }
+            };
+            let upload = upload.with_mode(facts.mode(how.preserve) & 0o777);
+            // Of the file that was opened: another one had the name when it was listed, perhaps.
+            let item = Item { facts: &facts, ..*item };
+            send(remote, upload, &item, (how, progress)).await?;
             Ok(By::Us)
         }
         (Place::Cluster(source), Place::Cluster(remote)) => {
@@ -94,23 +102,48 @@ pub(super) async fn copy(
             Ok(there.unwrap_or(By::Us))
         }
         (Place::Cluster(remote), Place::Local) => {
-            let whither = (item.naming, progress);
-            let got = remote.client.get_named(item.from, item.to, whither).await;
-            got.map_err(|e| match e.error {
-                // A disk of this machine, wherever the bytes come from.
-                ClientError::Local(_) => format!("{}: {}", item.to.display(), e.error).into(),
-                _ if e.path == item.to => e.to_string().into(),
-                _ => failure(remote, &e),
-            })?;
-            if how.preserve {
-                to.finish(item.to, item.facts, (true, true)).await?;
-            } else if how.keeps_times() {
-                let set = set_local_times(item.to, item.facts);
-                set.map_err(|e| format!("{}: {e}", item.to.display()))?;
-            }
+            receive(remote, item, (how, progress)).await?;
             Ok(By::Us)
         }
         (Place::Local, Place::Local) => Err(BOTH_LOCAL.to_owned().into()),
+    }
+}
+
+/// Copies a file to this machine. It has what it keeps of its source before it has its name.
+async fn receive(
+    remote: &Remote,
+    item: &Item<'_>,
+    (how, progress): (&How, Progress),
+) -> Result<(), Failure> {
+    let path = &item.to.path;
+    let entry = item.to.entry().map_err(|e| format!("{}: {e}", path.display()))?;
+    let mut download = match entry {
+        Some((dir, name)) => Download::to_entry(dir, name, (item.naming, path)),
+        None => Download::to(path),
+    };
+    let refused = Arc::new(OnceLock::new());
+    if let Some(keeps) = how.keeps() {
+        let (facts, refused) = (item.facts.clone(), refused.clone());
+        download = download.finally(move |file| {
+            if let Err(e) = local::set(file, &facts, keeps) {
+                // Nobody else sets it.
+                let _ = refused.set(e);
+            }
+        });
+    }
+    let got = remote.client.get(&item.from.path, download.with_progress(progress)).await;
+    got.map_err(|e| match e.error {
+        // A disk of this machine, wherever the bytes come from.
+        ClientError::Local(_) => format!("{}: {}", path.display(), e.error).into(),
+        _ if e.path == *path => e.to_string().into(),
+        _ => failure(remote, &e),
+    })?;
+    match refused.get() {
+        None => Ok(()),
+        Some(e) => {
+            let lost = "is copied, but not all of its owner, mode and times could be kept";
+            Err(format!("{}: {lost}: {e}", path.display()).into())
+        }
     }
 }
 
@@ -141,9 +174,9 @@ async fn send(
     };
     let refused = Arc::new(AtomicBool::new(false));
     let upload = upload.telling_of_owner(refused.clone());
-    remote.client.put(upload, item.to).await.map_err(|e| failure(remote, &e))?;
+    remote.client.put(upload, &item.to.path).await.map_err(|e| failure(remote, &e))?;
     match refused.load(Ordering::Acquire) && rustix::process::geteuid().is_root() {
-        true => Err(format!("{}{OWNER_LOST}", remote.show(item.to)).into()),
+        true => Err(format!("{}{OWNER_LOST}", remote.show(&item.to.path)).into()),
         false => Ok(()),
     }
 }
@@ -162,7 +195,7 @@ async fn copied_there(
     }
     // By the client that copies: each client's opens are its own. Why it cannot, the other way
     // says.
-    let Ok(file) = remote.client.open(item.from, OpenOptions::read()).await else {
+    let Ok(file) = remote.client.open(&item.from.path, OpenOptions::read()).await else {
         return Ok(None);
     };
     let file = Arc::new(file);
@@ -196,7 +229,7 @@ async fn between(
 ) -> Result<(), Failure> {
     let mode = item.facts.mode(how.preserve);
     if item.facts.size <= limits::EAGER_BYTES as u64 {
-        match source.client.read_file(item.from, limits::EAGER_BYTES).await {
+        match source.client.read_file(&item.from.path, limits::EAGER_BYTES).await {
             Ok(data) => {
                 return send(remote, Upload::bytes(data, mode), item, (how, progress)).await;
             }
@@ -205,7 +238,7 @@ async fn between(
             Err(e) => return Err(failure(source, &e)),
         }
     }
-    let opened = source.client.open(item.from, OpenOptions::read()).await;
+    let opened = source.client.open(&item.from.path, OpenOptions::read()).await;
     let file = Arc::new(opened.map_err(|e| failure(source, &e))?);
     let (sender, upload) = Upload::pieces(file.size(), mode);
     let given = source.client.give(&file, sender);

@@ -1,12 +1,10 @@
 //! What a copy has to know of a file, wherever it is.
 
-use std::{
-    fs::Metadata,
-    os::unix::fs::{FileTypeExt, MetadataExt},
-};
-
 use nix::unistd::{Group, User};
-use rustix::process::Uid;
+use rustix::{
+    fs::{FileType as LocalType, Stat},
+    process::Uid,
+};
 use weft_nfs::{Attrs, FileType, NfsTime, Opaque, attr::SetTime};
 
 use crate::client_cmds::umask::umask;
@@ -44,28 +42,27 @@ pub(super) struct Facts {
 
 impl Facts {
     /// Of a local file.
-    pub(super) fn of_local(m: &Metadata) -> Facts {
-        let kind = m.file_type();
+    pub(super) fn of_local(found: &Stat) -> Facts {
         let id = |id: u32| Some(Opaque(id.to_string().into_bytes().into()));
-        let time = |seconds, nseconds: i64| NfsTime {
+        let time = |seconds, nseconds: u64| NfsTime {
             seconds,
             nseconds: u32::try_from(nseconds).unwrap_or(0),
         };
         Facts {
-            kind: match kind {
-                kind if kind.is_file() => Kind::File,
-                kind if kind.is_dir() => Kind::Dir,
-                kind if kind.is_symlink() => Kind::Link,
-                kind if kind.is_fifo() => Kind::Special("a fifo"),
-                kind if kind.is_socket() => Kind::Special("a socket"),
+            kind: match LocalType::from_raw_mode(found.st_mode) {
+                LocalType::RegularFile => Kind::File,
+                LocalType::Directory => Kind::Dir,
+                LocalType::Symlink => Kind::Link,
+                LocalType::Fifo => Kind::Special("a fifo"),
+                LocalType::Socket => Kind::Special("a socket"),
                 _ => Kind::Special("a device"),
             },
-            size: m.len(),
-            mode: m.mode(),
-            accessed: time(m.atime(), m.atime_nsec()),
-            modified: time(m.mtime(), m.mtime_nsec()),
-            owner: id(m.uid()),
-            group: id(m.gid()),
+            size: found.st_size.cast_unsigned(),
+            mode: found.st_mode,
+            accessed: time(found.st_atime, found.st_atime_nsec),
+            modified: time(found.st_mtime, found.st_mtime_nsec),
+            owner: id(found.st_uid),
+            group: id(found.st_gid),
             there: None,
         }
     }

@@ -27,4 +27,23 @@ impl How {
     pub(super) fn keeps_times(&self) -> bool {
         self.preserve || self.resume
     }
+    /// Attributes that copies on this machine keep of their sources; none if nothing is set.
+    pub(super) fn keeps(&self) -> Option<Keeps> {
+        match (self.preserve, self.resume) {
+            (true, _) => Some(Keeps::All),
+            (false, true) => Some(Keeps::Times),
+            (false, false) => None,
+        }
+    }
+}
+
+/// Attributes that a copy keeps of its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keeps {
+    /// The mode, less the umask.
+    Mode,
+    /// The times only.
+    Times,
+    /// Everything that is preserved: owner, mode, times.
+    All,
 }

@@ -3,10 +3,13 @@
 
 mod content;
 mod facts;
+mod folder;
 mod guard;
 mod how;
+mod local;
 mod place;
 mod report;
+mod spot;
 mod verify;
 mod walk;
 
@@ -23,9 +26,10 @@ use clap::Args;
 use rustix::fs::OFlags;
 use weft_client::{
     ClientError,
-    fs::{FsError, Upload},
+    fs::{FsError, Naming, Upload},
     url::Url,
 };
+use weft_io::LocalDir;
 
 use super::{
     clusters::Clusters,
@@ -35,9 +39,11 @@ use super::{
 };
 use crate::outcome::{Outcome, OutputError};
 use facts::Kind;
+use folder::Folder;
 use how::{BOTH_LOCAL, How};
 use place::{Place, sync_local};
 use report::Report;
+use spot::Spot;
 use walk::Copy;
 
 /// Standard input, or output.
@@ -214,7 +220,7 @@ async fn copy_all(sources: Vec<End>, destination: End, how: How) -> Outcome {
     if matches!(to, Place::Local) && sources.iter().any(is_local) {
         return Err(BOTH_LOCAL.into());
     }
-    let there = to.look(&destination, true).await?;
+    let there = to.look(&Spot::given(&destination), true).await?;
     let is_dir = there.is_some_and(|f| f.kind == Kind::Dir);
     let shown = to.show(&destination);
     if !is_dir && destination.as_os_str().as_bytes().ends_with(b"/") && !how.recursive {
@@ -229,17 +235,15 @@ async fn copy_all(sources: Vec<End>, destination: End, how: How) -> Outcome {
     }
     let report = Report::new();
     let is_lone = sources.len() == 1;
+    let targets = Targets::of((&to, &destination), is_dir, &how)?;
     for source in &sources {
-        let target = match last_name(source) {
-            Some(name) if is_dir => destination.join(name),
-            _ => destination.clone(),
-        };
+        let (target, naming) = targets.of_source(source);
         let copied = match source {
             End::Standard if is_dir => Err("give standard input a name, not a directory".into()),
-            End::Standard => from_stdin(&to, &target, (how, &report)).await,
+            End::Standard => from_stdin(&to, &target.path, (how, &report)).await,
             End::Path(from, path) => {
                 let copy = Copy::new((from.clone(), to.clone()), how, report.clone());
-                copy.run(path, &target).await
+                copy.run(path, (target, naming)).await
             }
         };
         match copied {
@@ -257,6 +261,46 @@ async fn copy_all(sources: Vec<End>, destination: End, how: How) -> Outcome {
     // Why something was not copied is told first: there may be nothing to sync for that reason.
     report.outcome()?;
     synced
+}
+
+/// Where the sources of a command go.
+struct Targets<'a> {
+    destination: &'a Path,
+    is_dir: bool,
+    /// The destination, if it is a directory of this machine.
+    folder: Option<Arc<Folder>>,
+    /// How a name in the destination is used.
+    naming: Naming,
+}
+
+impl Targets<'_> {
+    fn of<'a>(
+        (to, destination): (&Place, &'a Path),
+        is_dir: bool,
+        how: &How,
+    ) -> Result<Targets<'a>, String> {
+        let folder = match to {
+            Place::Local if is_dir => {
+                let opened = LocalDir::open(destination).and_then(Folder::top);
+                Some(opened.map_err(|e| format!("{}: {e}", to.show(destination)))?)
+            }
+            _ => None,
+        };
+        // Its name is the source's. Whoever owns the destination may have put a link there.
+        // In place means what is there, but no directory behind a link.
+        let is_followed = how.in_place && !how.recursive;
+        let naming = if is_followed { Naming::Given } else { Naming::Listed };
+        Ok(Targets { destination, is_dir, folder, naming })
+    }
+
+    fn of_source(&self, source: &End) -> (Spot, Naming) {
+        match last_name(source) {
+            Some(name) if self.is_dir => {
+                (Spot::below(self.destination, self.folder.as_ref(), &name), self.naming)
+            }
+            _ => (Spot::given(self.destination), Naming::Given),
+        }
+    }
 }
 
 async fn from_stdin(
@@ -340,10 +384,10 @@ async fn require_place(sources: &[End], (to, destination): (&Place, &Path)) -> O
     let ([source], Some(_)) = (sources, destination.file_name()) else { return Ok(()) };
     let (End::Path(from, path), Some(name)) = (source, last_name(source)) else { return Ok(()) };
     let target = destination.join(&name);
-    if means_directory(destination) || to.look(&target, false).await?.is_some() {
+    if means_directory(destination) || to.look(&Spot::given(&target), false).await?.is_some() {
         return Ok(());
     }
-    let facts = from.look(path, means_directory(path)).await?;
+    let facts = from.look(&Spot::given(path), means_directory(path)).await?;
     if facts.is_none_or(|facts| facts.kind != Kind::Dir) {
         return Ok(());
     }

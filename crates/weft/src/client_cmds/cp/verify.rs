@@ -1,11 +1,11 @@
 //! `--verify`: both sides are read again and compared.
 
-use std::{fs, os::unix::fs::FileExt, path::Path, sync::Arc};
+use std::{fs, os::unix::fs::FileExt, sync::Arc};
 
 use bytes::Bytes;
 use weft_client::fs::{File, OpenOptions, PIECE_BYTES};
 
-use super::place::Place;
+use super::{local, place::Place, spot::Spot};
 use crate::client_cmds::connect::Remote;
 
 /// A file that is read again.
@@ -19,14 +19,14 @@ enum Side {
 /// # Errors
 /// They differ, or cannot be read.
 pub(super) async fn compare(
-    (from, source): (&Place, &Path),
-    (to, copy): (&Place, &Path),
+    (from, source): (&Place, &Spot),
+    (to, copy): (&Place, &Spot),
 ) -> Result<(), String> {
     let (a, b) = (Side::open(from, source).await?, Side::open(to, copy).await?);
     let differ = differ(&a, &b).await;
     let closed = (a.close().await, b.close().await);
     if let Some(at) = differ? {
-        let (source, copy) = (from.show(source), to.show(copy));
+        let (source, copy) = (from.show(&source.path), to.show(&copy.path));
         return Err(format!("{copy}: differs from {source}, from byte {at} on (copy it again)"));
     }
     closed.0.and(closed.1)
@@ -49,10 +49,16 @@ async fn differ(a: &Side, b: &Side) -> Result<Option<u64>, String> {
 }
 
 impl Side {
-    async fn open(place: &Place, path: &Path) -> Result<Side, String> {
+    async fn open(place: &Place, spot: &Spot) -> Result<Side, String> {
+        let path = &spot.path;
         match place {
             Place::Local => {
-                let file = fs::File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
+                let file = match local::open_listed(spot) {
+                    Ok(Some((file, _))) => Ok(file),
+                    Ok(None) => fs::File::open(path),
+                    Err(e) => Err(e),
+                };
+                let file = file.map_err(|e| format!("{}: {e}", path.display()))?;
                 Ok(Side::Local(Arc::new(file), path.display().to_string()))
             }
             Place::Cluster(remote) => {

@@ -17,10 +17,13 @@ use weft_client::fs::Naming;
 use super::{
     content::{self, Failure, Item},
     facts::{Facts, Kind},
+    folder::Folder,
     guard,
     how::How,
+    local,
     place::{Listing, Place},
     report::Report,
+    spot::Spot,
     verify,
 };
 use crate::client_cmds::connect::means_directory;
@@ -46,6 +49,8 @@ pub(super) struct Copy {
 /// A directory of the copy. It is whole when nobody has it any more.
 struct Dir {
     path: PathBuf,
+    /// On this machine.
+    folder: Option<Arc<Folder>>,
     /// What it gets then, if it is to get anything.
     facts: Option<Facts>,
     above: Option<Arc<Dir>>,
@@ -55,6 +60,8 @@ struct Dir {
 struct Level {
     entries: Listing,
     from: PathBuf,
+    /// Of the source, on this machine.
+    folder: Option<Arc<Folder>>,
     dir: Arc<Dir>,
     /// How the names in it are used.
     naming: Naming,
@@ -62,8 +69,8 @@ struct Level {
 
 /// Something found.
 struct Found {
-    from: PathBuf,
-    to: PathBuf,
+    from: Spot,
+    to: Spot,
     facts: Facts,
     naming: Naming,
 }
@@ -78,14 +85,22 @@ impl Copy {
     ///
     /// # Errors
     /// Why it itself was not copied; what is below a directory is told to the report.
-    pub(super) async fn run(self: Arc<Copy>, from: &Path, to: &Path) -> Result<(), String> {
+    pub(super) async fn run(
+        self: Arc<Copy>,
+        from: &Path,
+        (to, naming): (Spot, Naming),
+    ) -> Result<(), String> {
         let follow = self.how.follows_given || means_directory(from);
-        let facts = self.from.look(from, follow).await?;
+        let spot = match self.from {
+            Place::Local if !follow => local::unfollowed(from),
+            _ => Spot::given(from),
+        };
+        let facts = self.from.look(&spot, follow).await?;
         let facts = facts.ok_or_else(|| {
             format!("{}: no such file or directory{}", self.from.show(from), hint(from))
         })?;
-        guard::check((&self.from, &facts), from, (&self.to, to)).await?;
-        let found = Found { from: from.into(), to: to.into(), facts, naming: Naming::Given };
+        guard::check((&self.from, &facts), from, (&self.to, &to.path)).await?;
+        let found = Found { from: spot, to, facts, naming };
         match found.facts.kind {
             Kind::Dir if self.how.recursive => self.tree(found).await,
             Kind::Dir => {
@@ -113,8 +128,8 @@ impl Copy {
             }
             let found = match level.entries.next().await {
                 Ok(Some((name, facts))) => Found {
-                    from: level.from.join(&name),
-                    to: level.dir.path.join(&name),
+                    from: Spot::below(&level.from, level.folder.as_ref(), &name),
+                    to: Spot::below(&level.dir.path, level.dir.folder.as_ref(), &name),
                     facts,
                     naming: level.naming,
                 },
@@ -129,7 +144,7 @@ impl Copy {
             let dir = level.dir.clone();
             if found.facts.kind == Kind::Dir {
                 let entered = match levels.len() >= DEPTH_MAX {
-                    true => Err(format!("{}: too deep", self.from.show(&found.from))),
+                    true => Err(format!("{}: too deep", self.from.show(&found.from.path))),
                     false => self.enter(&found, Some(dir)).await,
                 };
                 match entered {
@@ -159,17 +174,19 @@ impl Copy {
 
     /// Makes a directory of the copy, and begins to list its source.
     async fn enter(&self, found: &Found, above: Option<Arc<Dir>>) -> Result<Level, String> {
-        let entries = self.from.list(&found.from).await?;
-        let mode = found.facts.mode(self.how.preserve);
-        let is_new = self.to.make_dir(&found.to, (mode, found.naming)).await?;
+        let opened = self.from.list(&found.from).await?;
+        let of_source = opened.facts.as_ref().unwrap_or(&found.facts);
+        let mode = of_source.mode(self.how.preserve);
+        let (folder, is_new) = self.to.make_dir(&found.to, (mode, found.naming)).await?;
         // Such as is not ours to write in, it only becomes when it is whole.
         let closes = is_new && mode & 0o700 != 0o700;
         let keeps = self.how.preserve || closes;
-        let facts = keeps.then(|| found.facts.clone());
+        let facts = keeps.then(|| of_source.clone());
         Ok(Level {
-            entries,
-            from: found.from.clone(),
-            dir: Arc::new(Dir { path: found.to.clone(), facts, above }),
+            entries: opened.entries,
+            from: found.from.path.clone(),
+            folder: opened.folder,
+            dir: Arc::new(Dir { path: found.to.path.clone(), folder, facts, above }),
             naming: if is_new { Naming::New } else { Naming::Listed },
         })
     }
@@ -179,8 +196,8 @@ impl Copy {
         let mut next = Some(dir);
         while let Some(dir) = next.take().and_then(Arc::into_inner) {
             if let Some(facts) = &dir.facts {
-                let keep = (self.how.preserve, self.how.preserve);
-                if let Err(why) = self.to.finish(&dir.path, facts, keep).await {
+                let at = (dir.path.as_path(), dir.folder.as_deref());
+                if let Err(why) = self.to.finish(at, facts, self.how.preserve).await {
                     self.report.failed(&why);
                 }
             }
@@ -207,18 +224,18 @@ impl Copy {
                 let says = self.from.read_link(&found.from).await?;
                 self.to.make_link(&says, &found.to).await?;
                 if self.how.verify && self.to.read_link(&found.to).await? != says {
-                    let path = self.to.show(&found.to);
+                    let path = self.to.show(&found.to.path);
                     return Err(format!("{path}: the link differs (copy it again)").into());
                 }
                 self.name(found, "");
             }
             Kind::File => self.file(found).await?,
             Kind::Special(what) => {
-                let path = self.from.show(&found.from);
+                let path = self.from.show(&found.from.path);
                 return Err(format!("{path}: is {what}, not a regular file: not copied").into());
             }
             Kind::Dir => {
-                return Err(format!("{}: is a directory", self.from.show(&found.from)).into());
+                return Err(format!("{}: is a directory", self.from.show(&found.from.path)).into());
             }
         }
         self.report.done();
@@ -261,7 +278,7 @@ impl Copy {
     /// Says of a file what was done, if that is wanted.
     fn name(&self, found: &Found, what: &str) {
         if self.how.verbose {
-            let (from, to) = (self.from.show(&found.from), self.to.show(&found.to));
+            let (from, to) = (self.from.show(&found.from.path), self.to.show(&found.to.path));
             self.report.say(&format!("{from} -> {to}{what}"));
         }
     }
