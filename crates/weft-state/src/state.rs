@@ -65,6 +65,8 @@ pub(crate) struct Held {
     /// Delegations that were revoked and are not freed yet; at most
     /// [`crate::limits::REVOKED_MAX`].
     pub(crate) revoked: BTreeSet<StateNo>,
+    /// True while the client holds delegations and leaves a callback about them unanswered.
+    pub(crate) silent: bool,
     /// Locked ranges in all files.
     pub(crate) ranges: usize,
     /// Its lock owners that wait for locks.
