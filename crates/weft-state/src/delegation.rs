@@ -593,10 +593,7 @@ impl State {
         if let Some(delegation) = self.delegations.by_no.get_mut(&no) {
             delegation.disowned = !known;
         }
-        if let Some(recalled) = self.delegations.recalls.get_mut(&no) {
-            recalled.answered = true;
-        }
-        self.callback_answered(client);
+        self.recall_answered(client, stateid);
     }
 
     /// Whether this delegation is still out.

@@ -380,12 +380,10 @@ impl Delegations {
                 Ok(NfsStat::BADHANDLE | NfsStat::BAD_STATEID) => {
                     self.protocol.state().delegation_answered(client, &stateid, false);
                 }
-                Ok(status) => {
-                    self.protocol.state().delegation_answered(client, &stateid, true);
-                    if status == NfsStat::OK {
-                        return;
-                    }
+                Ok(NfsStat::OK) => {
+                    return self.protocol.state().delegation_answered(client, &stateid, true);
                 }
+                Ok(_) => self.protocol.state().recall_answered(client, &stateid),
                 Err(CallbackError::TimedOut) => {
                     self.protocol.state().callback_unanswered(client);
                 }

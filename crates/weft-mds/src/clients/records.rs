@@ -382,9 +382,9 @@ mod tests {
         assert_eq!(left(&volume), []);
     }
 
-    /// A client that was awaited in vain is so for one grace period in all, over starts that did not
-    /// last for one; also if it reclaims each time and never completes that. One that completes it
-    /// is like any other.
+    /// A client is awaited in vain for one grace period in all, over starts that did not last for
+    /// one, also if it reclaims each time and never completes that. A client that completes it is
+    /// like any other.
     #[test]
     fn vain_waits_add_up() {
         let volume = volume();

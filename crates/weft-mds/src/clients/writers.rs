@@ -19,7 +19,7 @@ use weft_store::types::{Inode, InodeNo, Kind};
 use super::delegations::{Delegations, Recall};
 use crate::{files::WriterTold, handle::Handle};
 
-/// Files of which the writers are asked at once by who lists them: half of the slots of Linux'
+/// Files of which a listing asks the holders at once: half of the slots of Linux'
 /// back channel.
 const ASKED_AT_ONCE: usize = 8;
 
@@ -55,10 +55,10 @@ enum Answer {
 }
 
 impl Delegations {
-    /// What the client that is alone with a file says of its size and its changes, to another that
-    /// asks for them. A client that does not say has to give the file back. A caller that only
-    /// looks waits for that no longer than for an answer, and not at all for a client that is known
-    /// to be silent or cannot be called back.
+    /// Asks the client that is alone with a file for its size and its changes. A client that does
+    /// not say them has to give the file back. A caller that only looks waits for that no longer
+    /// than for an answer, and not at all if the client is known to be silent or cannot be called
+    /// back.
     ///
     /// # Errors
     /// DELAY when that takes too long for a caller that compares: it asks again.
@@ -143,8 +143,8 @@ impl Delegations {
         }
     }
 
-    /// [`Self::ask_writer`] of many files, for who lists them. Who does not say gives nothing back
-    /// unless it is silent: a listing does not wait for that, and shows what is known.
+    /// Asks the holders of many files, for a listing. A holder that says nothing keeps its file
+    /// unless it is silent: a listing does not wait for that, and shows what the server knows.
     pub(crate) async fn ask_writers(
         self: &Arc<Self>,
         client: ClientId,

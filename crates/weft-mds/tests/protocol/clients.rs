@@ -270,7 +270,7 @@ async fn until_served(
 /// A client that reclaims what it had and never says RECLAIM_COMPLETE keeps others waiting for one
 /// grace period, and not after the next restart (RFC 8881 §8.4.2.1, ADR 12).
 #[tokio::test]
-async fn who_never_completes_its_reclaim_is_awaited_once() {
+async fn an_incomplete_reclaim_is_awaited_once() {
     let grace = Duration::from_secs(3);
     let mut cluster = with_lease(3).await;
     let mut slow = Client::mount(&cluster, "slow").await;

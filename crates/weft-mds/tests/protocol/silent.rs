@@ -98,7 +98,7 @@ async fn what_was_wanted_back_is_not_had_by_asking() {
 /// RFC 8881 §10.4.5: a client that did not return a delegation gets none of any file, also as
 /// another client of the same host; other hosts do.
 #[tokio::test]
-async fn who_returned_none_gets_none() {
+async fn hosts_of_late_clients_get_none() {
     let cluster = cluster(1).await;
     let mut a = Client::mount(&cluster, "a").await;
     let mut b = Client::mount(&cluster, "b").await;

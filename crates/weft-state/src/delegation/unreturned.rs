@@ -1,11 +1,11 @@
 //! Holders that answer no callback, or do not return what was recalled: RFC 8881 §10.2.1, §10.4.5.
 
-use weft_nfs::ClientId;
+use weft_nfs::{ClientId, Stateid};
 
 use super::{DelegationKind, NoDelegation};
 use crate::ids::{FileKey, Millis};
 use crate::state::State;
-use crate::stateid::StateNo;
+use crate::stateid::{Kind, StateNo};
 
 impl State {
     /// Why the client gets no delegation of this kind on the file for what happened lately. A
@@ -55,6 +55,16 @@ impl State {
         if let Some(held) = self.held_by_client.get_mut(&client) {
             held.silent = false;
         }
+    }
+
+    /// The client has answered a recall, whatever it said.
+    pub fn recall_answered(&mut self, client: ClientId, stateid: &Stateid) {
+        if let Ok((Kind::Delegation, no)) = self.find(client, stateid)
+            && let Some(recalled) = self.delegations.recalls.get_mut(&no)
+        {
+            recalled.answered = true;
+        }
+        self.callback_answered(client);
     }
 
     /// Whether the client holds delegations and answers no callback about them.
@@ -157,6 +167,12 @@ mod tests {
         let (mut state, stateid) = silent();
         state.delegation_answered(A, &stateid, true);
         assert!(!state.is_silent(A) && !state.recall_is_unanswered(A, FILE));
+        let (mut state, stateid) = silent();
+        state.delegation_answered(A, &stateid, false);
+        state.recall_answered(A, &stateid);
+        assert!(!state.is_silent(A) && !state.recall_is_unanswered(A, FILE));
+        state.delegation_revoke(Millis(0), A, FILE);
+        assert!(!state.has_revoked(A), "it does not know the delegation");
         let (mut state, stateid) = silent();
         state.delegation_return(A, &stateid, FILE).unwrap();
         assert!(!state.is_silent(A));
