@@ -117,7 +117,8 @@ pub(crate) struct Delegations {
     contended: Recent<FileKey>,
     /// Files of which one to write was wanted back lately by who reads them.
     shared: Recent<FileKey>,
-    /// Hosts of clients that lately did not return one that was recalled.
+    /// Hosts of clients that lately did not return one that was recalled: once, and more often.
+    late_once: Recent<Host>,
     late_hosts: Recent<Host>,
 }
 
@@ -132,10 +133,16 @@ pub(crate) const REVOKED_BYTES: usize = map_entry::<StateNo, ()>();
 impl Delegations {
     /// None, and so much memory for what happened lately.
     pub(crate) fn with_memory(recent_bytes: usize) -> Self {
-        let part = recent_bytes / 3;
+        let part = recent_bytes / 4;
         let files = || Recent::with_memory(part, CONTENDED_MS);
-        let late_hosts = Recent::with_memory(part, LATE_HOST_MS);
-        Delegations { contended: files(), shared: files(), late_hosts, ..Delegations::default() }
+        let hosts = || Recent::with_memory(part, LATE_HOST_MS);
+        Delegations {
+            contended: files(),
+            shared: files(),
+            late_once: hosts(),
+            late_hosts: hosts(),
+            ..Delegations::default()
+        }
     }
 
     pub(crate) fn get(&self, no: StateNo) -> Option<&Delegation> {
@@ -639,6 +646,9 @@ impl State {
         self.note_late_host(now, client, no);
         let Some((delegation, last)) = self.remove_delegation(no) else { return false };
         if delegation.disowned {
+            // It frees nothing: the next one that it keeps counts anew.
+            let held = self.held(client);
+            held.late &= !held.revoked.is_empty();
             return last;
         }
         let revoked = &mut self.held(client).revoked;
@@ -659,7 +669,9 @@ impl State {
 
     /// A revoked delegation is freed.
     pub(crate) fn forget_revoked(&mut self, client: ClientId, no: StateNo) {
-        if self.held(client).revoked.remove(&no) {
+        let held = self.held(client);
+        if held.revoked.remove(&no) {
+            held.late &= !held.revoked.is_empty();
             self.budget.give_back(client, REVOKED_BYTES);
         }
     }

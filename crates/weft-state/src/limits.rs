@@ -126,8 +126,8 @@ impl SessionLimits {
 
 /// How long a file gets no delegation after one of it was recalled; up to twice as long.
 pub(crate) const CONTENDED_MS: u64 = 30_000;
-/// How long a host gets no delegation after a client of it did not return one that was recalled; up
-/// to twice as long. Others waited a lease for it.
+/// How long a host gets no delegation after its clients twice did not return one that was recalled;
+/// up to twice as long. Others waited a lease each time.
 pub(crate) const LATE_HOST_MS: u64 = 600_000;
 /// The part of the memory that is for such files and hosts, and most of each kind in one such time.
 /// Those of the time before are forgotten for more.

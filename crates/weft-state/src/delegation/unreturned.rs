@@ -2,7 +2,7 @@
 
 use weft_nfs::{ClientId, Stateid};
 
-use super::{DelegationKind, NoDelegation};
+use super::{DelegationKind, Delegations, NoDelegation};
 use crate::ids::{FileKey, Millis};
 use crate::state::State;
 use crate::stateid::{Kind, StateNo};
@@ -11,7 +11,7 @@ impl State {
     /// Why the client gets no delegation of this kind on the file for what happened lately. A
     /// delegation of the file was recalled (for readers: one to write only); the client expects to
     /// be notified of locks on the file; it leaves a callback unanswered, or did not return a
-    /// delegation, or another client of its host did not.
+    /// delegation, or clients of its host did not, twice.
     pub(super) fn refuse_lately(
         &mut self,
         now: Millis,
@@ -33,13 +33,17 @@ impl State {
         is_late.then_some(NoDelegation::Resource)
     }
 
-    /// Notes the host of a client that is about to lose a delegation, if others waited for it.
+    /// Notes the host of a client that is about to lose a delegation, if others waited for it. All
+    /// that a client loses before it frees any counts once.
     pub(super) fn note_late_host(&mut self, now: Millis, client: ClientId, no: StateNo) {
-        if self.delegations.is_recalled(no)
-            && let Some(host) = self.budget.host_of(client)
-        {
-            self.delegations.late_hosts.note(now, host);
+        if !self.delegations.is_recalled(no) || self.held(client).late {
+            return;
         }
+        self.held(client).late = true;
+        let Some(host) = self.budget.host_of(client) else { return };
+        let Delegations { late_once, late_hosts, .. } = &mut self.delegations;
+        let is_first = !late_once.contains(now, host);
+        if is_first { late_once.note(now, host) } else { late_hosts.note(now, host) }
     }
 
     /// The client left a callback about one of its delegations unanswered, and one of them is being
@@ -91,7 +95,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delegation::{RecallFor, Wanted};
+    use crate::delegation::{RecallFor, Wanted, recent::Recent};
     use crate::host::Host;
     use crate::limits::{CONTENDED_MS, LATE_HOST_MS};
     use crate::testing::*;
@@ -115,8 +119,8 @@ mod tests {
         assert_eq!(want(&mut state, 2 * CONTENDED_MS, A, FILE), None);
     }
 
-    /// Proves that the host of a client that did not return what was recalled gets nothing for a
-    /// while, other hosts do, and one whose client merely expired does.
+    /// Proves that the host of clients that twice did not return what was recalled gets nothing for
+    /// a while. Other hosts do, and a host whose client did so once, or merely expired.
     #[test]
     fn late_hosts_get_none() {
         let host = |last| Host::from(std::net::IpAddr::from([192, 0, 2, last]));
@@ -126,19 +130,24 @@ mod tests {
         let elsewhere = ClientId(77);
         state.admit(elsewhere, host(2));
         let third = FileKey { volume: 1, object: 3 };
-        for (recalled, refused) in [(false, None), (true, Some(NoDelegation::Resource))] {
+        let late = Some(NoDelegation::Resource);
+        for (recalled, refused) in [(false, None), (true, None), (true, late)] {
             assert_eq!(want(&mut state, 0, A, FILE), None);
-            if recalled {
-                state.delegation_recall(Millis(0), A, FILE, RecallFor::Change).unwrap();
+            assert_eq!(want(&mut state, 0, A, OTHER_FILE), None);
+            for file in [FILE, OTHER_FILE] {
+                if recalled {
+                    state.delegation_recall(Millis(0), A, file, RecallFor::Change).unwrap();
+                }
             }
             state.delegation_revoke(Millis(0), A, FILE);
+            state.delegation_revoke(Millis(0), A, OTHER_FILE);
             assert_eq!(want(&mut state, 0, A, third), Some(NoDelegation::Resource));
             assert_eq!(want(&mut state, 0, B, third), refused);
             state.drop_client(B);
             state.admit(B, host(1));
             state.drop_client(A);
             state.admit(A, host(1));
-            state.delegations.contended = Default::default();
+            state.delegations.contended = Recent::default();
         }
         assert_eq!(want(&mut state, 0, elsewhere, third), None);
         let last = LATE_HOST_MS - 1;
