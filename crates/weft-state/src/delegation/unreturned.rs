@@ -155,6 +155,23 @@ mod tests {
         assert_eq!(want(&mut state, 2 * LATE_HOST_MS, B, OTHER_FILE), None);
     }
 
+    /// Proves that a client which says that it does not know its delegations, and so has none to
+    /// free, counts each time.
+    #[test]
+    fn denials_count_each_time() {
+        let mut state = new_state();
+        state.admit(A, Host::from(std::net::IpAddr::from([192, 0, 2, 1])));
+        for file in [FILE, OTHER_FILE] {
+            assert_eq!(want(&mut state, 0, A, file), None);
+            let recalled = state.delegation_recall(Millis(0), A, file, RecallFor::Change).unwrap();
+            state.delegation_answered(A, &recalled, false);
+            state.delegation_revoke(Millis(0), A, file);
+            assert!(!state.has_revoked(A));
+        }
+        let third = FileKey { volume: 1, object: 3 };
+        assert_eq!(want(&mut state, 0, A, third), Some(NoDelegation::Resource));
+    }
+
     /// Proves what makes a client silent, and all that ends it.
     #[test]
     fn silence() {
