@@ -275,7 +275,10 @@ pub fn describe(status: NfsStat) -> Option<&'static str> {
         NfsStat::NOTEMPTY => "directory not empty",
         NfsStat::DQUOT => "disk quota exceeded",
         NfsStat::STALE => "stale file handle",
-        NfsStat::DELAY => "the server asks to wait again and again (a data server may be down)",
+        NfsStat::DELAY => {
+            "the server asks to wait again and again (a data server may be away, or another client \
+             hold the file)"
+        }
         NfsStat::GRACE => "the server is still in its grace period",
         NfsStat::SYMLINK => "is a symbolic link",
         NfsStat::WRONG_TYPE => "wrong type of file",

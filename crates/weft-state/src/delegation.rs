@@ -6,15 +6,17 @@
 //! A delegation of a file is as good as an open: it may have been granted in place of one (RFC
 //! 9754 §4), and the file stays until it is back.
 
-mod contended;
 mod in_vain;
+mod recent;
+mod unreturned;
 
 use std::collections::BTreeMap;
 
 use weft_nfs::{ClientId, Seqid, Stateid, share};
 
+use crate::host::Host;
 use crate::ids::{FileKey, Millis};
-use crate::limits::REVOKED_MAX;
+use crate::limits::{CONTENDED_MS, LATE_HOST_MS, REVOKED_MAX};
 use crate::memory::{Want, map_entry};
 use crate::open::IoAccess;
 use crate::refusal::Refusal;
@@ -22,7 +24,7 @@ use crate::state::State;
 use crate::stateid::{Kind, StateNo};
 
 pub use self::in_vain::{FileAsked, SmallFile};
-use self::{contended::Contended, in_vain::InVain};
+use self::{in_vain::InVain, recent::Recent};
 
 /// What the holder of a delegation may do by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +68,8 @@ struct Recalled {
     since: Millis,
     /// When the client was last seen to be kept from writing what it has to before it returns it.
     kept_at: Option<Millis>,
+    /// True once the client has answered the recall, whatever it said.
+    answered: bool,
 }
 
 impl Recalled {
@@ -110,9 +114,12 @@ pub(crate) struct Delegations {
     /// Files being changed, and by how many requests.
     changing: BTreeMap<FileKey, usize>,
     /// Files of which one was wanted back lately by who changes them.
-    contended: Contended,
+    contended: Recent<FileKey>,
     /// Files of which one to write was wanted back lately by who reads them.
-    shared: Contended,
+    shared: Recent<FileKey>,
+    /// Hosts of clients that lately did not return one that was recalled: once, and more often.
+    late_once: Recent<Host>,
+    late_hosts: Recent<Host>,
 }
 
 /// Bytes that a delegation takes.
@@ -124,10 +131,18 @@ pub(crate) const DELEGATION_BYTES: usize = map_entry::<StateNo, Delegation>()
 pub(crate) const REVOKED_BYTES: usize = map_entry::<StateNo, ()>();
 
 impl Delegations {
-    /// None, and so much memory for files of which one was wanted back.
-    pub(crate) fn with_memory(contended_bytes: usize) -> Self {
-        let half = || Contended::with_memory(contended_bytes / 2);
-        Delegations { contended: half(), shared: half(), ..Delegations::default() }
+    /// None, and so much memory for what happened lately.
+    pub(crate) fn with_memory(recent_bytes: usize) -> Self {
+        let part = recent_bytes / 4;
+        let files = || Recent::with_memory(part, CONTENDED_MS);
+        let hosts = || Recent::with_memory(part, LATE_HOST_MS);
+        Delegations {
+            contended: files(),
+            shared: files(),
+            late_once: hosts(),
+            late_hosts: hosts(),
+            ..Delegations::default()
+        }
     }
 
     pub(crate) fn get(&self, no: StateNo) -> Option<&Delegation> {
@@ -324,37 +339,18 @@ impl State {
     /// Grants a delegation to a client that has just opened the file, or one of a directory, or
     /// says why not. Who opens to write gets one to write, if nobody else has the file open; the
     /// one to read that it has becomes that, and one to write that it asks for again is granted
-    /// again, so that the open is not younger than it ([`State::small_file`]). Without a want none
-    /// is granted on a file of which one had to be recalled lately; none to write on one that
-    /// others read, wanted or not, nor one of such a directory, nor either to who did not give one
-    /// back; nor to write to who expects to be notified of locks on the file.
+    /// again, so that the open is not younger than it ([`State::small_file`]). None is granted for
+    /// what happened lately ([`State::refuse_lately`]), but for a reclaim.
     ///
     /// Source: RFC 8881 §10.4, §18.16.3.
     pub fn delegate(&mut self, now: Millis, asking: &Asking) -> Result<Granted, NoDelegation> {
         let Asking { client, file, wanted, access, .. } = *asking;
         let kind = wanted.kind(access)?;
-        let mut is_contended = || {
-            let Delegations { contended, shared, .. } = &mut self.delegations;
-            let writes = kind == DelegationKind::Write;
-            contended.contains(now, file) || writes && shared.contains(now, file)
+        let lately = match wanted {
+            Wanted::Reclaim(_) => None,
+            _ => self.refuse_lately(now, kind, (client, file)),
         };
-        // One to read may be had by asking for it: it keeps only writers waiting.
-        let looks_back = match wanted {
-            Wanted::Reclaim(_) => false,
-            Wanted::NoPreference => true,
-            _ => kind != DelegationKind::Read,
-        };
-        let excludes = kind != DelegationKind::Read && !matches!(wanted, Wanted::Reclaim(_));
-        let writes = excludes && kind == DelegationKind::Write;
-        let refusal =
-            if looks_back && is_contended() || writes && self.expects_notices(client, file) {
-                Some(NoDelegation::Contention)
-            } else if excludes && self.has_revoked(client) {
-                Some(NoDelegation::Resource)
-            } else {
-                self.refuse_delegation(kind, asking)
-            };
-        if let Some(why) = refusal {
+        if let Some(why) = lately.or_else(|| self.refuse_delegation(kind, asking)) {
             let is_told = !matches!(wanted, Wanted::NoPreference | Wanted::Reclaim(_));
             return Err(if is_told { why } else { NoDelegation::NotAsked });
         }
@@ -586,7 +582,9 @@ impl State {
         if self.delegations.is_recalled(no) {
             return None;
         }
-        self.delegations.recalls.insert(no, Recalled { since: now, kept_at: None });
+        self.delegations
+            .recalls
+            .insert(no, Recalled { since: now, kept_at: None, answered: false });
         match wish {
             RecallFor::Change => self.delegations.contended.note(now, file),
             RecallFor::Reading => self.delegations.shared.note(now, file),
@@ -602,6 +600,7 @@ impl State {
         if let Some(delegation) = self.delegations.by_no.get_mut(&no) {
             delegation.disowned = !known;
         }
+        self.recall_answered(client, stateid);
     }
 
     /// Whether this delegation is still out.
@@ -644,8 +643,12 @@ impl State {
     pub fn delegation_revoke(&mut self, now: Millis, client: ClientId, file: FileKey) -> bool {
         let Some(no) = self.delegations.no_of(client, file) else { return false };
         self.delegations.contended.note(now, file);
+        self.note_late_host(now, client, no);
         let Some((delegation, last)) = self.remove_delegation(no) else { return false };
         if delegation.disowned {
+            // It frees nothing: the next one that it keeps counts anew.
+            let held = self.held(client);
+            held.late &= !held.revoked.is_empty();
             return last;
         }
         let revoked = &mut self.held(client).revoked;
@@ -666,7 +669,9 @@ impl State {
 
     /// A revoked delegation is freed.
     pub(crate) fn forget_revoked(&mut self, client: ClientId, no: StateNo) {
-        if self.held(client).revoked.remove(&no) {
+        let held = self.held(client);
+        if held.revoked.remove(&no) {
+            held.late &= !held.revoked.is_empty();
             self.budget.give_back(client, REVOKED_BYTES);
         }
     }
@@ -696,6 +701,9 @@ impl State {
         file: FileKey,
     ) -> Result<bool, Refusal> {
         let no = self.find_kind(Kind::Delegation, client, stateid, file)?;
+        if self.delegations.is_recalled(no) {
+            self.callback_answered(client);
+        }
         Ok(self.remove_delegation(no).is_some_and(|(_, last)| last))
     }
 
@@ -720,7 +728,9 @@ impl State {
         let delegation = self.delegations.remove(no)?;
         let (client, file) = (delegation.client, delegation.file);
         self.budget.give_back(client, DELEGATION_BYTES);
-        self.held(client).delegations.remove(&no);
+        let held = self.held(client);
+        held.delegations.remove(&no);
+        held.silent &= !held.delegations.is_empty();
         self.return_on_close(client, file);
         let last = delegation.kind != DelegationKind::Directory && !self.is_open(file);
         Some((delegation, last))

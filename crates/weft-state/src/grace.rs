@@ -9,6 +9,9 @@ use crate::ids::Millis;
 /// A client that reclaims nothing for so long has done with it, or is gone.
 const RECLAIM_PAUSE_MS: u64 = 2000;
 
+/// Parts of a grace period by which the time that a client was awaited in vain is counted.
+pub const GRACE_PARTS: u8 = 8;
+
 /// A client of before the restart, by its durable record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownClient {
@@ -18,14 +21,21 @@ pub struct KnownClient {
     pub ownerid: Bytes,
     /// Whether the server waits for it: its lease was valid as far as is known.
     pub awaited: bool,
+    /// Parts of a grace period, of [`GRACE_PARTS`], in which it was awaited before this start and
+    /// did not complete its reclaim. The server waits for the rest.
+    pub waited: u8,
 }
 
 /// The grace period: which clients of before the restart may still reclaim. It ends when all those
 /// that are awaited have sent RECLAIM_COMPLETE, or by time; while something is being reclaimed it
-/// is extended, to twice the time at most.
+/// is extended, to twice the time at most. Each client is awaited for one period in all, over
+/// however many restarts.
 #[derive(Debug)]
 pub struct Grace {
-    ends: Millis,
+    begun: Millis,
+    grace_ms: u64,
+    /// Whole parts that have passed, as told by [`Grace::parts_passed`].
+    parts_told: u8,
     /// When it ends although clients are still reclaiming.
     ends_at_last: Millis,
     last_reclaim: Option<Millis>,
@@ -37,7 +47,8 @@ pub struct Grace {
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     record: u64,
-    awaited: bool,
+    /// Until when the server waits for this client; never if it is not awaited.
+    awaited_until: Option<Millis>,
 }
 
 /// The end of a grace period.
@@ -62,14 +73,38 @@ impl Grace {
     /// A grace period of `grace_ms` for the clients with durable records. It is on until the first
     /// [`Grace::tick`], and longer only if somebody is awaited.
     pub fn start(now: Millis, grace_ms: u64, known: Vec<KnownClient>) -> Self {
-        let waiting = known.into_iter().map(|k| {
-            let KnownClient { record, ownerid, awaited } = k;
-            (ownerid, Waiting { record, awaited })
-        });
-        let waiting = waiting.collect();
         let after = |ms: u64| Millis(now.0.saturating_add(ms));
-        let (ends, ends_at_last) = (after(grace_ms), after(grace_ms.saturating_mul(2)));
-        Grace { ends, ends_at_last, last_reclaim: None, waiting, is_on: true }
+        let parts_left = |k: &KnownClient| match k.awaited {
+            true => u64::from(GRACE_PARTS.saturating_sub(k.waited)),
+            false => 0,
+        };
+        let waiting = known.into_iter().map(|k| {
+            let parts_left = Some(parts_left(&k)).filter(|left| *left > 0);
+            let part_ms = grace_ms.div_ceil(GRACE_PARTS.into());
+            let left_ms = parts_left.map(|left| left.saturating_mul(part_ms).min(grace_ms));
+            (k.ownerid, Waiting { record: k.record, awaited_until: left_ms.map(after) })
+        });
+        Grace {
+            begun: now,
+            grace_ms,
+            parts_told: 0,
+            ends_at_last: after(grace_ms.saturating_mul(2)),
+            last_reclaim: None,
+            waiting: waiting.collect(),
+            is_on: true,
+        }
+    }
+
+    /// Whole parts of the grace period, of [`GRACE_PARTS`], that have passed since it began: if
+    /// another has since the last call, and it is on.
+    pub fn parts_passed(&mut self, now: Millis) -> Option<u8> {
+        let parts = u64::from(GRACE_PARTS) * now.since(self.begun) / self.grace_ms.max(1);
+        let parts = u8::try_from(parts).unwrap_or(GRACE_PARTS).min(GRACE_PARTS);
+        let is_news = self.is_on && parts > self.parts_told;
+        is_news.then(|| {
+            self.parts_told = parts;
+            parts
+        })
     }
 
     /// Whether requests that are not reclaims are to be answered GRACE.
@@ -96,13 +131,19 @@ impl Grace {
 
     /// Who is awaited, and for how long; absent when it is over.
     pub fn left(&self, now: Millis) -> Option<GraceLeft> {
-        let awaited = self.waiting.iter().filter(|(_, w)| w.awaited);
+        let awaited = self.waiting.iter().filter(|(_, w)| w.awaited_until.is_some());
         let awaited = awaited.map(|(ownerid, _)| ownerid.clone()).collect();
-        self.is_on.then(|| GraceLeft { left_ms: self.ends.0.saturating_sub(now.0), awaited })
+        let ends = self.ends().unwrap_or_default();
+        self.is_on.then(|| GraceLeft { left_ms: ends.0.saturating_sub(now.0), awaited })
+    }
+
+    /// When it ends by time; absent if nobody is awaited.
+    fn ends(&self) -> Option<Millis> {
+        self.waiting.values().filter_map(|w| w.awaited_until).max()
     }
 
     fn awaits_somebody(&self) -> bool {
-        self.waiting.values().any(|w| w.awaited)
+        self.ends().is_some()
     }
 
     fn is_reclaiming(&self, now: Millis) -> bool {
@@ -111,8 +152,8 @@ impl Grace {
 
     /// Lets time pass. Tells of the end of the period if this is it.
     pub fn tick(&mut self, now: Millis) -> Option<Ended> {
-        let time_is_up = now >= self.ends_at_last || now >= self.ends && !self.is_reclaiming(now);
-        let over = self.is_on && (time_is_up || !self.awaits_somebody());
+        let is_late = self.ends().is_none_or(|ends| now >= ends && !self.is_reclaiming(now));
+        let over = self.is_on && (is_late || now >= self.ends_at_last);
         if over { self.end() } else { None }
     }
 
@@ -131,7 +172,7 @@ mod tests {
     use super::*;
 
     fn known(record: u64, ownerid: &'static [u8], awaited: bool) -> KnownClient {
-        KnownClient { record, ownerid: Bytes::from_static(ownerid), awaited }
+        KnownClient { record, ownerid: Bytes::from_static(ownerid), awaited, waited: 0 }
     }
 
     fn grace() -> Grace {
@@ -153,6 +194,39 @@ mod tests {
         assert_eq!(g.tick(Millis(10_999)), None);
         assert!(g.is_on() && g.may_reclaim(b"a"));
         assert!(g.tick(Millis(11_000)).is_some());
+    }
+
+    /// Proves that a client is awaited for one period in all: both ends of what is left after
+    /// former starts, whose parts are told once each.
+    #[test]
+    fn each_is_awaited_for_one_period_in_all() {
+        let waited = |waited| vec![KnownClient { waited, ..known(1, b"a", true) }];
+        let (mut parts, mut at) = (0, Millis(0));
+        let mut g = Grace::start(at, 800, waited(0));
+        for ms in 0..800 {
+            at = Millis(ms);
+            assert_eq!(g.tick(at), None);
+            if let Some(passed) = g.parts_passed(at) {
+                parts += 1;
+                assert_eq!((u64::from(passed) * 100, passed), (ms, parts));
+            }
+        }
+        assert_eq!(parts, GRACE_PARTS - 1);
+        for parts in 1..GRACE_PARTS {
+            let mut g = Grace::start(at, 800, waited(parts));
+            let left_ms = 800 - 100 * u64::from(parts);
+            assert_eq!(g.left(at).unwrap().left_ms, left_ms);
+            assert_eq!(g.tick(Millis(at.0 + left_ms - 1)), None);
+            assert!(g.may_reclaim(b"a"));
+            assert!(g.tick(Millis(at.0 + left_ms)).is_some());
+        }
+        let mut g = Grace::start(at, 800, waited(GRACE_PARTS));
+        assert_eq!(g.tick(at), Some(Ended { incomplete: vec![1] }));
+        assert_eq!(g.parts_passed(Millis(at.0 + 800)), None, "it is over");
+        let all = vec![known(2, b"b", true), KnownClient { waited: 7, ..known(1, b"a", true) }];
+        let mut g = Grace::start(at, 800, all);
+        assert_eq!(g.tick(Millis(at.0 + 799)), None, "another is awaited for longer");
+        assert!(g.may_reclaim(b"a"));
     }
 
     /// Proves that a server does not wait that awaits nobody, and that whoever is known without

@@ -57,7 +57,7 @@ pub use client::{Client, Origin, Principal};
 pub use delegation::{
     Asking, DelegationKind, FileAsked, Granted, NoDelegation, RecallFor, SmallFile, Wanted,
 };
-pub use grace::{Ended, Grace, GraceLeft, KnownClient};
+pub use grace::{Ended, GRACE_PARTS, Grace, GraceLeft, KnownClient};
 pub use host::Host;
 pub use ids::{ConnId, FileKey, Millis};
 pub use layout::{FILE_RECORD_BYTES, LayoutHolder, LayoutInfo, LayoutReturned, Overdue};

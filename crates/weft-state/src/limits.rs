@@ -124,13 +124,15 @@ impl SessionLimits {
     }
 }
 
-/// How long a file of which a delegation had to be recalled gets none that nobody asked for; up to
-/// twice as long.
+/// How long a file gets no delegation after one of it was recalled; up to twice as long.
 pub(crate) const CONTENDED_MS: u64 = 30_000;
-/// The part of the memory that is for such files, and most of them in one such time. Those of the
-/// time before are forgotten for more.
+/// How long a host gets no delegation after its clients twice did not return one that was recalled;
+/// up to twice as long. Others waited a lease each time.
+pub(crate) const LATE_HOST_MS: u64 = 600_000;
+/// The part of the memory that is for such files and hosts, and most of each kind in one such time.
+/// Those of the time before are forgotten for more.
 pub(crate) const CONTENDED_PART: usize = 64;
-pub(crate) const CONTENDED_REMEMBERED_MAX: usize = 1 << 15;
+pub(crate) const RECENT_MAX: usize = 1 << 15;
 /// Requests noted as waiting for locks of one file, all of which are searched. Whoever waits beyond
 /// that asks again by itself.
 pub(crate) const LOCK_WAITERS_PER_FILE_MAX: usize = 256;

@@ -185,7 +185,8 @@ impl Budget {
         self.clients.get(&client).map_or(0, |a| a.bytes)
     }
 
-    fn host_of(&self, client: ClientId) -> Option<Host> {
+    /// Host of an admitted client.
+    pub(crate) fn host_of(&self, client: ClientId) -> Option<Host> {
         self.clients.get(&client)?.host
     }
 

@@ -65,6 +65,11 @@ pub(crate) struct Held {
     /// Delegations that were revoked and are not freed yet; at most
     /// [`crate::limits::REVOKED_MAX`].
     pub(crate) revoked: BTreeSet<StateNo>,
+    /// True while the client holds delegations and leaves a callback about them unanswered.
+    pub(crate) silent: bool,
+    /// True from when the client did not return a delegation that was recalled until it has freed
+    /// all that were revoked.
+    pub(crate) late: bool,
     /// Locked ranges in all files.
     pub(crate) ranges: usize,
     /// Its lock owners that wait for locks.

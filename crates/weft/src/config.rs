@@ -240,6 +240,8 @@ pub struct ExportConfig {
     pub privileged_ports: bool,
     /// Groups of users are those of this machine's databases.
     pub server_groups: bool,
+    /// Callers that may only read a file may deny it to others.
+    pub readers_deny: bool,
     /// Clients are given delegations of directories (ADR 19).
     pub directory_delegations: bool,
     /// Clients are given delegations to write (ADR 20).
@@ -456,6 +458,7 @@ impl Default for ExportConfig {
             security: vec![Flavor::Sys],
             privileged_ports: true,
             server_groups: false,
+            readers_deny: false,
             directory_delegations: false,
             write_delegations: true,
             clients: Vec::new(),

@@ -119,6 +119,7 @@ fn every_documented_mds_key_is_read() {
             security: vec![Flavor::Sys],
             privileged_ports: false,
             server_groups: true,
+            readers_deny: true,
             directory_delegations: true,
             write_delegations: false,
             clients: vec![

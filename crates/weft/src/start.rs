@@ -304,6 +304,7 @@ fn export(config: &ExportConfig) -> Export {
         auth_none: config.security.contains(&Flavor::None),
         privileged_ports: config.privileged_ports,
         server_groups: config.server_groups,
+        readers_deny: config.readers_deny,
         delegated: Delegated {
             directories: config.directory_delegations,
             writes: config.write_delegations,

@@ -131,6 +131,8 @@ impl Inner {
         let mut backoff = Backoff::new(self.options.patience);
         // It ends by itself, a lease after the restart: to give up before is to no purpose.
         let mut grace = Backoff::new(self.options.patience.max(self.core().lease() * 2));
+        // So does the wait for another client, which may keep a file that long.
+        let mut held = grace.clone();
         let (mut is_lost_again, mut lost) = (false, Backoff::new(self.options.patience));
         loop {
             let Attempt::Answered(outcome) = self.attempt(request, unrepeatable).await? else {
@@ -148,9 +150,14 @@ impl Inner {
             let later = outcome.done.len() < request.work.needed
                 && outcome.failed.as_ref().is_some_and(|f| is_later(f.failure.status))
                 && first_unrepeatable(executed).is_none();
-            let status = outcome.failed.as_ref().map(|f| f.failure.status).filter(|_| later);
-            let Some(status) = status else { return Ok(outcome) };
-            let waits = if status == NfsStat::GRACE { &mut grace } else { &mut backoff };
+            let failed = outcome.failed.as_ref().filter(|_| later);
+            let failed = failed.map(|f| (f.failure.status, f.op));
+            let Some((status, op)) = failed else { return Ok(outcome) };
+            let waits = match status {
+                NfsStat::GRACE => &mut grace,
+                _ if waits_for_clients(op) => &mut held,
+                _ => &mut backoff,
+            };
             let Some(wait) = waits.next_wait() else { return Ok(outcome) };
             self.tell(WaitReason::of(status));
             tokio::time::sleep(wait).await;
@@ -333,6 +340,12 @@ fn outcome(results: impl Iterator<Item = OpReply>) -> CompoundOutcome {
 /// is being recalled may be what the caller has, and goes back only when he lets go.
 pub(crate) fn is_later(status: NfsStat) -> bool {
     matches!(status, NfsStat::DELAY | NfsStat::GRACE)
+}
+
+/// Whether DELAY to this operation may mean that another client holds the file. One that does not
+/// answer keeps it for a lease (RFC 8881 §10.4.5), or two if it answers and returns nothing.
+fn waits_for_clients(op: OpNum) -> bool {
+    matches!(op, OpNum::OPEN | OpNum::REMOVE | OpNum::RENAME | OpNum::LINK)
 }
 
 fn nfs(op: OpNum, status: NfsStat) -> ClientError {

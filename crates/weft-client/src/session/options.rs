@@ -24,7 +24,9 @@ pub struct SessionOptions {
     pub slots: u32,
     /// Whose requests these are, unless [`super::Session::acting_for`] says otherwise.
     pub credential: Credential,
-    /// How long a request waits for a server that cannot be reached or asks for delay.
+    /// How long a request waits for a server that cannot be reached or asks for delay. It waits for
+    /// two leases at least where the wait ends by itself by then: in grace, and for a file that
+    /// another client holds.
     pub patience: Duration,
     /// What answers recalls; without it no back channel is made.
     pub callbacks: Option<Arc<dyn CallbackHandler>>,

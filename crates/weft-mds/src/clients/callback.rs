@@ -13,7 +13,8 @@ use weft_xdr::{
     rpc::{AuthFlavor, CallHeader, OpaqueAuth},
 };
 
-/// How long one callback may take before it is sent again or given up.
+/// How long one callback may take before it is sent again or given up; less with a short lease: a
+/// client that does not answer is told so (SEQ4_STATUS_CB_PATH_DOWN) before it loses anything.
 const CALLBACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The way to clients.
@@ -92,7 +93,9 @@ impl Callbacks {
         head.encode(&mut w);
         CbOp::Sequence(cb.sequence).encode(&mut w);
         op.encode(&mut w);
-        let mut results = conn.call_back(&header, w.into_segments(), CALLBACK_TIMEOUT).await?;
+        let lease = Duration::from_secs(self.core.lease_s.into());
+        let limit = CALLBACK_TIMEOUT.min(lease / 4);
+        let mut results = conn.call_back(&header, w.into_segments(), limit).await?;
         CbReply::decode(&mut results)
             .map_err(|_| CallbackError::Refused(weft_xdr::rpc::Reply::GarbageArgs))
     }

@@ -1,36 +1,28 @@
-//! Delegations: to whom they are granted, how they are taken back before a file, or a name in a
-//! directory, changes, and what others are told of a file that its holder writes. RFC 8881 §10.2,
-//! §10.4, §10.9; RFC 9754 §4; design D9.
+//! Delegations: to whom they are granted, and how they are taken back before a file, or a name in a
+//! directory, changes. RFC 8881 §10.2, §10.4, §10.9; RFC 9754 §4; design D9.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use tokio::{
-    task::JoinSet,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 use weft_nfs::{
-    Ace, AceType, AttrNo, Bitmap, ClientId, Failure, NfsStat, Opaque, Stateid,
-    callback::{CbBody, CbGetattrArgs, CbOp, CbRecallArgs},
+    Ace, AceType, ClientId, Failure, NfsStat, Opaque, Stateid,
+    callback::{CbOp, CbRecallArgs},
     delegate,
     ops::{OpenArgs, OpenClaim, OpenDelegation},
     seq4_status, share, why_no_delegation,
 };
-use weft_server::core::Core;
+use weft_server::{core::Core, rpc::CallbackError};
 use weft_state::{
     Asking, DelegationKind, FileKey, Granted, Millis, NoDelegation, Overdue, RecallFor, Wanted,
 };
-use weft_store::types::{Inode, InodeNo, Kind};
+use weft_store::types::{Inode, InodeNo};
 
 use super::{callback::Callbacks, layout_recall::LayoutRecalls, records::ClientRecords};
-use crate::{
-    files::{FileService, WriterTold},
-    handle::Handle,
-    protocol_state::ProtocolState,
-};
+use crate::{files::FileService, handle::Handle, protocol_state::ProtocolState};
 
 /// How long a request waits for delegations that it needs back before its client is told to come
 /// again; less with a short lease, since the client that waits does not renew.
@@ -43,9 +35,6 @@ const RECALL_LOOK: Duration = Duration::from_millis(5);
 const OWN_SETTLES: Duration = Duration::from_millis(20);
 /// Pause before a recall is repeated that the client could not take.
 const RECALL_PAUSE: Duration = Duration::from_millis(200);
-/// Files of which the writers are asked at once by who lists them: half of the slots of Linux'
-/// back channel.
-const ASKED_AT_ONCE: usize = 8;
 /// Bytes that the holder of a write delegation may leave unwritten at CLOSE (§10.4.1): none. Linux
 /// compares its dirty requests with this limit in pages (`nfs4_delegation_flush_on_close`), and its
 /// DELEGRETURN overtakes the writes: with any other limit the next reader misses what was closed.
@@ -70,7 +59,7 @@ impl Drop for Undelegated<'_> {
 
 /// Which delegations of others are wanted back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Recall {
+pub(super) enum Recall {
     /// All; `truncate` tells the holders that what they cached is of no use.
     All { truncate: bool },
     /// Those to write.
@@ -81,10 +70,10 @@ enum Recall {
 
 /// Grants delegations and takes them back.
 pub(crate) struct Delegations {
-    core: Arc<Core>,
-    protocol: Arc<ProtocolState>,
-    files: Arc<FileService>,
-    callbacks: Arc<Callbacks>,
+    pub(super) core: Arc<Core>,
+    pub(super) protocol: Arc<ProtocolState>,
+    pub(super) files: Arc<FileService>,
+    pub(super) callbacks: Arc<Callbacks>,
     layouts: Arc<LayoutRecalls>,
     records: Arc<ClientRecords>,
 }
@@ -101,16 +90,6 @@ pub(crate) struct Opened<'a> {
     pub(crate) changes: bool,
     /// Delegations to write are granted here.
     pub(crate) to_write: bool,
-}
-
-/// What the holder of a write delegation says of its file.
-pub(crate) enum Told {
-    /// There is none, and there was none.
-    NoWriter,
-    /// There is none any more: the file is to be looked at anew.
-    GaveBack,
-    /// This.
-    Writer(WriterTold),
 }
 
 impl Delegations {
@@ -188,94 +167,6 @@ impl Delegations {
     pub(crate) fn lost_some(&self, client: ClientId) -> bool {
         let owner = self.core.sessions().client(client).map(|c| c.owner().ownerid.0.clone());
         owner.is_none_or(|ownerid| self.records.lost_some(client, &ownerid))
-    }
-
-    /// What the client that is alone with a file says of its size and its changes, to another that
-    /// looks at them (§10.4.3, §20.1). Who does not say has to give the file back.
-    ///
-    /// # Errors
-    /// DELAY when that takes too long: the client asks again.
-    pub(crate) async fn ask_writer(
-        self: &Arc<Self>,
-        client: ClientId,
-        ino: InodeNo,
-    ) -> Result<Told, Failure> {
-        let file = self.files.key(ino);
-        let (writer, unchanged) = {
-            let state = self.protocol.state();
-            let Some(writer) = state.delegated_writer(file, client) else {
-                return Ok(Told::NoWriter);
-            };
-            (writer, state.unchanged_by_writer(file, client))
-        };
-        if let Some(unchanged) = unchanged
-            && self.is_live(writer)
-            && let Some(told) = self.what_writer_says(writer, file, unchanged).await
-        {
-            return Ok(Told::Writer(told));
-        }
-        self.given_back(client, &[file], Recall::Writers).await?;
-        Ok(Told::GaveBack)
-    }
-
-    async fn what_writer_says(
-        &self,
-        writer: ClientId,
-        file: FileKey,
-        unchanged: u64,
-    ) -> Option<WriterTold> {
-        let request = Bitmap::of(&[AttrNo::CHANGE, AttrNo::SIZE]);
-        let op = CbOp::Getattr(CbGetattrArgs { fh: Handle::of(file).to_wire(), request });
-        let callbacks = self.callbacks.clone();
-        // Goes on if nobody waits any more: it holds a slot of the back channel.
-        let asked = tokio::spawn(async move { callbacks.ask(writer, &op).await });
-        let answer = timeout(self.patience(), asked).await.ok()?.ok()?;
-        let Ok((NfsStat::OK, CbBody::Getattr(attrs))) = answer else {
-            tracing::debug!(client = writer.0, ?answer, "CB_GETATTR");
-            return None;
-        };
-        Some(WriterTold { size: attrs.size?, change: attrs.change?, unchanged })
-    }
-
-    /// [`Self::ask_writer`] of many files, for who lists them. Who does not say gives nothing back:
-    /// a listing does not wait for that, and shows what is known.
-    pub(crate) async fn ask_writers(
-        self: &Arc<Self>,
-        client: ClientId,
-        inodes: &[Inode],
-    ) -> HashMap<InodeNo, WriterTold> {
-        let mut writers = {
-            let state = self.protocol.state();
-            let files = inodes.iter().filter(|inode| inode.kind == Kind::File);
-            let of = |inode: &Inode| {
-                let file = self.files.key(inode.no);
-                let writer = state.delegated_writer(file, client)?;
-                Some((writer, file, state.unchanged_by_writer(file, client)?))
-            };
-            files.filter_map(of).collect::<Vec<_>>().into_iter()
-        };
-        let (mut told, mut asking) = (HashMap::new(), JoinSet::new());
-        let deadline = Instant::now() + self.patience();
-        loop {
-            while asking.len() < ASKED_AT_ONCE
-                && Instant::now() < deadline
-                && let Some((writer, file, unchanged)) = writers.next()
-            {
-                let me = self.clone();
-                asking.spawn(async move {
-                    let says = match me.is_live(writer) {
-                        true => me.what_writer_says(writer, file, unchanged).await,
-                        false => None,
-                    };
-                    (InodeNo(file.object), says)
-                });
-            }
-            match asking.join_next().await {
-                Some(Ok((ino, says))) => told.extend(says.map(|says| (ino, says))),
-                Some(Err(_)) => {}
-                None => return told,
-            }
-        }
     }
 
     /// The delegation that GET_DIR_DELEGATION asks for; none on a directory of which one was wanted
@@ -395,7 +286,7 @@ impl Delegations {
 
     /// Recalls what others hold, and waits for all of it; whether there was anything. What had to
     /// be revoked nobody reclaims after a restart.
-    async fn given_back(
+    pub(super) async fn given_back(
         self: &Arc<Self>,
         client: ClientId,
         files: &[FileKey],
@@ -443,13 +334,27 @@ impl Delegations {
         }
     }
 
-    fn patience(&self) -> Duration {
+    /// How long a request waits for a client that is called back.
+    pub(super) fn patience(&self) -> Duration {
         let lease = Duration::from_secs(self.core.lease_s.into());
         RECALL_PATIENCE.min(lease / 4)
     }
 
     /// Asks a client for its delegation, unless it has been asked.
-    fn recall(self: &Arc<Self>, client: ClientId, file: FileKey, recall: Recall) {
+    pub(super) fn recall(self: &Arc<Self>, client: ClientId, file: FileKey, recall: Recall) {
+        if let Some((stateid, op)) = self.recall_begun(client, file, recall) {
+            let me = self.clone();
+            tokio::spawn(async move { me.send_recall(client, stateid, op).await });
+        }
+    }
+
+    /// Notes that a delegation is being recalled, unless it is noted: its stateid, and CB_RECALL.
+    fn recall_begun(
+        &self,
+        client: ClientId,
+        file: FileKey,
+        recall: Recall,
+    ) -> Option<(Stateid, CbOp)> {
         let (truncate, wish) = match recall {
             // Who writes must not throw away what it has for a change that may be refused yet
             // (§20.2).
@@ -460,27 +365,29 @@ impl Delegations {
             Recall::Writers | Recall::Own => (false, RecallFor::Reading),
         };
         let now = self.core.clock.now();
-        let begun = self.protocol.state().delegation_recall(now, client, file, wish);
-        let Some(stateid) = begun else { return };
-        let me = self.clone();
+        let stateid = self.protocol.state().delegation_recall(now, client, file, wish)?;
         let fh = Handle::of(file).to_wire();
-        let op = CbOp::Recall(CbRecallArgs { stateid, truncate, fh });
-        tokio::spawn(async move { me.send_recall(client, stateid, op).await });
+        Some((stateid, CbOp::Recall(CbRecallArgs { stateid, truncate, fh })))
     }
 
     /// Sends CB_RECALL until the client takes it (§20.2), returns the delegation, or is late:
     /// then it is revoked.
     async fn send_recall(&self, client: ClientId, stateid: Stateid, op: CbOp) {
         while self.protocol.state().is_delegated(client, &stateid) {
-            match self.callbacks.call(client, &op).await {
-                Ok(NfsStat::OK) => {
-                    return self.protocol.state().delegation_answered(client, &stateid, true);
-                }
+            let answer = self.callbacks.call(client, &op).await;
+            tracing::debug!(client = client.0, ?answer, "delegation recall");
+            match answer {
                 Ok(NfsStat::BADHANDLE | NfsStat::BAD_STATEID) => {
                     self.protocol.state().delegation_answered(client, &stateid, false);
                 }
-                Ok(status) => tracing::debug!(client = client.0, %status, "delegation recall"),
-                Err(e) => tracing::debug!(client = client.0, error = %e, "delegation recall"),
+                Ok(NfsStat::OK) => {
+                    return self.protocol.state().delegation_answered(client, &stateid, true);
+                }
+                Ok(_) => self.protocol.state().recall_answered(client, &stateid),
+                Err(CallbackError::TimedOut) => {
+                    self.protocol.state().callback_unanswered(client);
+                }
+                Err(_) => {}
             }
             tokio::time::sleep(RECALL_PAUSE).await;
         }
@@ -489,7 +396,10 @@ impl Delegations {
     /// Revokes delegations that were not returned within a lease (§10.4.5). Who has to write first
     /// what he has, and is kept from it by a data server that is away, has a lease from when that
     /// is back: what he closed would be lost otherwise. Not for ever, since others wait.
-    pub(crate) fn revoke_overdue(&self, now: Millis) {
+    ///
+    /// A client that did not even answer loses all it holds, so that others wait for it once
+    /// (§10.2.1). One that answered is asked for the rest at once.
+    pub(crate) fn revoke_overdue(self: &Arc<Self>, now: Millis) {
         let wanted = self.protocol.state().delegations_wanted_back();
         for (client, file) in wanted {
             if self.is_kept_from_writing(client, file)
@@ -502,9 +412,42 @@ impl Delegations {
         let limit_ms = u64::from(self.core.lease_s) * 1000;
         let most_ms = limit_ms * KEPT_LEASES_MAX;
         let overdue = self.protocol.state().delegations_overdue(now, limit_ms, most_ms);
+        let mut late = BTreeMap::new();
         for (client, file) in overdue {
+            let unanswered = self.protocol.state().recall_is_unanswered(client, file);
+            *late.entry(client).or_default() |= unanswered;
             self.revoke(client, file);
         }
+        for (client, unanswered) in late {
+            match unanswered {
+                true => self.revoke_all(client),
+                false => self.recall_all(client),
+            }
+        }
+    }
+
+    /// Revokes what else a client holds that has not answered for a lease.
+    fn revoke_all(&self, client: ClientId) {
+        let held = self.protocol.state().delegations_of(client);
+        for file in held {
+            if !self.is_kept_from_writing(client, file) {
+                self.revoke(client, file);
+            }
+        }
+    }
+
+    /// Recalls what else a client holds, one after the other, however much that is. The time of a
+    /// lease begins for all of it now.
+    fn recall_all(self: &Arc<Self>, client: ClientId) {
+        let held = self.protocol.state().delegations_of(client).into_iter();
+        let all = Recall::All { truncate: false };
+        let begun: Vec<_> = held.filter_map(|file| self.recall_begun(client, file, all)).collect();
+        let me = self.clone();
+        tokio::spawn(async move {
+            for (stateid, op) in begun {
+                me.send_recall(client, stateid, op).await;
+            }
+        });
     }
 
     fn is_kept_from_writing(&self, client: ClientId, file: FileKey) -> bool {
@@ -519,7 +462,7 @@ impl Delegations {
         !expired.is_empty()
     }
 
-    fn is_live(&self, client: ClientId) -> bool {
+    pub(super) fn is_live(&self, client: ClientId) -> bool {
         self.core.sessions().is_live(client, self.core.clock.now())
     }
 

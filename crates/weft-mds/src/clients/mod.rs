@@ -16,7 +16,9 @@ mod record;
 mod records;
 mod service;
 mod sweep;
+mod writers;
 
-pub(crate) use delegations::{Opened, Told, Undelegated};
+pub(crate) use delegations::{Opened, Undelegated};
 pub(crate) use records::{known, reclaimers};
 pub(crate) use service::Clients;
+pub(crate) use writers::{Purpose, Told};

@@ -49,7 +49,7 @@ impl Clients {
             let known = sessions.client(client)?;
             let ownerid = known.owner().ownerid.0.clone();
             let (address, lost_some) = (known.address(), false);
-            Some(ClientRecord { ownerid, address, awaited: true, lost_some })
+            Some(ClientRecord { ownerid, address, awaited: true, lost_some, waited: 0 })
         })
     }
 
@@ -80,6 +80,9 @@ impl Clients {
     /// before anybody is given anything that they had.
     pub(crate) fn end_grace(&self, now: Millis) {
         let mut grace = self.protocol.grace();
+        if let Some(parts) = grace.parts_passed(now) {
+            self.records.note_waited(parts);
+        }
         self.note_end(grace.tick(now));
     }
 
@@ -95,10 +98,15 @@ impl Clients {
         self.protocol.grace().left(now)
     }
 
-    /// Brings the durable marks of clients up to date.
+    /// Brings the durable marks of clients up to date. A client that did not complete its reclaim
+    /// in the grace period keeps what it reclaimed, and no later start waits for it (§8.4.2.1).
     pub(crate) fn sweep_records(&self, now: Millis) {
+        let in_grace = self.protocol.grace().is_on();
         self.records.sweep(now, |client| {
-            let is_live = self.core.sessions().is_live(client, now);
+            let sessions = self.core.sessions();
+            let has_reclaimed = in_grace || sessions.reclaim_is_complete(client);
+            let is_live = has_reclaimed && sessions.is_live(client, now);
+            drop(sessions);
             match self.protocol.state().client_could_reclaim(client) {
                 false => Holds::Nothing,
                 true if is_live => Holds::Live,

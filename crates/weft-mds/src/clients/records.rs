@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use weft_nfs::{ClientId, Failure};
-use weft_state::{KnownClient, Millis};
+use weft_state::{GRACE_PARTS, KnownClient, Millis};
 use weft_store::{
     types::{Lsn, StoreError},
     volume::Volume,
@@ -55,6 +55,9 @@ struct Mark {
     idle_since: Option<Millis>,
     /// It has lost a delegation since this start.
     lost_now: bool,
+    /// Of a client of before this start that has reclaimed something and has not said
+    /// RECLAIM_COMPLETE: for how many parts of a grace period it was awaited before this start.
+    reclaims_since: Option<u8>,
 }
 
 /// What a client holds that it could reclaim.
@@ -64,7 +67,7 @@ pub(crate) enum Holds {
     Nothing,
     /// Something, with a valid lease.
     Live,
-    /// Something, by courtesy.
+    /// Something, by courtesy; or its grace period is over, and it has not said RECLAIM_COMPLETE.
     ByCourtesy,
 }
 
@@ -93,6 +96,7 @@ pub(crate) fn reclaimers(known: &[Known]) -> Vec<KnownClient> {
         record: *id,
         ownerid: r.ownerid.clone(),
         awaited: r.awaited,
+        waited: r.waited,
     };
     known.iter().map(reclaimer).collect()
 }
@@ -130,13 +134,15 @@ impl ClientRecords {
         let Some(mut record) = who() else { return Ok(()) };
         let former = marks.former.remove(&record.ownerid);
         record.lost_some |= former.as_ref().is_some_and(|(_, record)| record.lost_some);
+        let reclaims_since = former.as_ref().map(|(_, record)| record.waited);
+        record.waited = reclaims_since.unwrap_or(0);
         deps.see(self.volume.client_put(client.0, &record.encode()))?;
         if let Some((former, _)) = former {
             deps.see(self.volume.client_remove(former))?;
         }
-        marks
-            .current
-            .insert(client, Mark { record, lsn: deps.lsn(), idle_since: None, lost_now: false });
+        let lsn = deps.lsn();
+        let mark = Mark { record, lsn, idle_since: None, lost_now: false, reclaims_since };
+        marks.current.insert(client, mark);
         Ok(())
     }
 
@@ -152,6 +158,25 @@ impl ClientRecords {
     pub(crate) fn forget_former(&self, ownerid: &[u8]) {
         let former = self.marks().former.remove(ownerid);
         former.into_iter().for_each(|(id, _)| self.remove(id));
+    }
+
+    /// Notes of the clients that have not completed their reclaim that this start has waited for
+    /// them for so many parts of a grace period: the next one waits for the rest.
+    pub(crate) fn note_waited(&self, parts: u8) {
+        let mut marks = self.marks();
+        let waited = |before: u8| before.saturating_add(parts).min(GRACE_PARTS);
+        for (id, former) in marks.former.values().filter(|(_, former)| former.awaited) {
+            let record = ClientRecord { waited: waited(former.waited), ..former.clone() };
+            if let Err(e) = self.volume.client_put(*id, &record.encode()).value {
+                tracing::error!(error = %e, "cannot change a client record");
+            }
+        }
+        for (client, mark) in &mut marks.current {
+            if let Some(before) = mark.reclaims_since {
+                let record = ClientRecord { waited: waited(before), ..mark.record.clone() };
+                self.change(*client, mark, record);
+            }
+        }
     }
 
     /// Removes records of before this start, so that their clients cannot reclaim after the next.
@@ -238,8 +263,11 @@ impl ClientRecords {
     /// The client has reclaimed what it wants: what it holds now it was given by this start.
     pub(crate) fn note_reclaimed(&self, client: ClientId) {
         let mut marks = self.marks();
-        if let Some(mark) = marks.current.get_mut(&client).filter(|mark| !mark.lost_now) {
-            self.change(client, mark, ClientRecord { lost_some: false, ..mark.record.clone() });
+        if let Some(mark) = marks.current.get_mut(&client) {
+            mark.reclaims_since = None;
+            let lost_some = mark.lost_now;
+            let record = ClientRecord { lost_some, waited: 0, ..mark.record.clone() };
+            self.change(client, mark, record);
         }
     }
 
@@ -271,7 +299,7 @@ mod tests {
     fn record(ownerid: &'static str) -> ClientRecord {
         let ownerid = Bytes::from_static(ownerid.as_bytes());
         let (address, lost_some) = ([192, 0, 2, 7].into(), false);
-        ClientRecord { ownerid, address, awaited: true, lost_some }
+        ClientRecord { ownerid, address, awaited: true, lost_some, waited: 0 }
     }
 
     fn volume() -> Volume {
@@ -352,6 +380,32 @@ mod tests {
         assert_eq!(left(&volume).len(), 1);
         third.forget_former(b"a");
         assert_eq!(left(&volume), []);
+    }
+
+    /// A client is awaited in vain for one grace period in all, over starts that did not last for
+    /// one, also if it reclaims each time and never completes that. A client that completes it is
+    /// like any other.
+    #[test]
+    fn vain_waits_add_up() {
+        let volume = volume();
+        hold(&on(&volume), A);
+        let waited = || known(&volume).unwrap().first().map(|(_, record)| record.waited);
+        let first = on(&volume);
+        first.note_waited(2);
+        first.note_waited(3);
+        assert_eq!(waited(), Some(3));
+        let second = on(&volume);
+        hold(&second, ClientId(9));
+        assert_eq!(waited(), Some(3), "it has reclaimed something");
+        second.note_waited(4);
+        assert_eq!(waited(), Some(7));
+        let third = on(&volume);
+        third.note_waited(4);
+        assert_eq!(waited(), Some(GRACE_PARTS));
+        hold(&third, ClientId(11));
+        third.note_reclaimed(ClientId(11));
+        third.note_waited(5);
+        assert_eq!(waited(), Some(0));
     }
 
     /// A crash between the new record and the removal of the old one leaves one client, not two.

@@ -61,6 +61,8 @@ pub struct Export {
     pub privileged_ports: bool,
     /// A user's groups are those the server's host knows, not the 16 that AUTH_SYS carries.
     pub server_groups: bool,
+    /// Callers that may read a file and not write it may deny it to others (share reservations).
+    pub readers_deny: bool,
     /// What clients are delegated; no matter of rights.
     pub delegated: Delegated,
     /// The first rule whose networks have the client decides. Without rules everybody reads and
@@ -87,6 +89,7 @@ impl Default for Export {
             auth_none: false,
             privileged_ports: true,
             server_groups: false,
+            readers_deny: false,
             delegated: Delegated::default(),
             rules: Vec::new(),
         }

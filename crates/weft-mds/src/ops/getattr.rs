@@ -13,7 +13,7 @@ use super::{
     attrs::{Facts, MAX_FILE_BYTES, SET_ONLY, needs_server_attrs, needs_space, tells_occupied},
 };
 use crate::{
-    clients::Told,
+    clients::{Purpose, Told},
     files::{Looker, WriterTold},
     server::Mds,
 };
@@ -50,7 +50,7 @@ async fn known_to_others(
     inode: Inode,
     occupied: bool,
 ) -> Result<Inode, Failure> {
-    let (client, (inode, told)) = (c.client()?, ask_writer(mds, c, inode).await?);
+    let (client, (inode, told)) = (c.client()?, ask_writer(mds, c, inode, Purpose::Look).await?);
     let lets_go = match c.next.map(|next| next.op) {
         Some(OpNum::CLOSE) => LetsGo::Open,
         Some(OpNum::DELEGRETURN) => LetsGo::Delegation,
@@ -76,9 +76,10 @@ pub(super) async fn ask_writer(
     mds: &Mds,
     c: &mut Compound<Mds>,
     inode: Inode,
+    purpose: Purpose,
 ) -> Result<(Inode, Option<WriterTold>), Failure> {
-    match mds.clients.delegations.ask_writer(c.client()?, inode.no).await? {
-        Told::NoWriter => Ok((inode, None)),
+    match mds.clients.delegations.ask_writer(c.client()?, inode.no, purpose).await? {
+        Told::Nothing => Ok((inode, None)),
         Told::GaveBack => Ok((c.deps.see(mds.files.volume().inode(inode.no))?, None)),
         Told::Writer(told) => Ok((c.deps.see(mds.files.volume().inode(inode.no))?, Some(told))),
     }

@@ -484,7 +484,21 @@ fn permitted(
     if a.share_access & share::ACCESS_WRITE != 0 {
         require(mds, c, inode, Rwx::WRITE)?;
     }
+    if a.share_deny != share::DENY_NONE && !mds.export().readers_deny {
+        require_to_deny(mds, c, inode)?;
+    }
     Ok(())
+}
+
+/// Refuses share denials (RFC 8881 §9.7) of callers that may not write the file: they would keep
+/// everybody from it, its owner and root too. Linux' server asks the same for DENY_READ
+/// (`do_open_permission`); its client never denies.
+///
+/// # Errors
+/// ACCESS.
+fn require_to_deny(mds: &Mds, c: &Compound<Mds>, inode: &Inode) -> Result<(), Failure> {
+    c.view.writable().map_err(|_| NfsStat::ACCESS)?;
+    require(mds, c, inode, Rwx::WRITE)
 }
 
 /// Whether an OPEN of a file that exists empties it.

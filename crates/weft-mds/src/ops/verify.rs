@@ -7,7 +7,7 @@ use super::{
     attrs::{SET_ONLY, needs_server_attrs, supported},
     getattr::{ask_writer, attributes, heard_of},
 };
-use crate::{export::names::Owners, server::Mds};
+use crate::{clients::Purpose, export::names::Owners, server::Mds};
 
 /// RFC 8881 §18.31: goes on when all are the same.
 pub(super) async fn verify(mds: &Mds, c: &mut Compound<Mds>, a: &VerifyArgs) -> OpResult {
@@ -31,7 +31,7 @@ async fn same(mds: &Mds, c: &mut Compound<Mds>, a: &VerifyArgs) -> Result<bool, 
     }
     let inode = match needs_server_attrs(&mask) {
         true => {
-            let (inode, told) = ask_writer(mds, c, inode).await?;
+            let (inode, told) = ask_writer(mds, c, inode, Purpose::Compare).await?;
             let inode = mds.files.refresh(&mut c.deps, inode).await?;
             heard_of(mds, c, inode, told)?
         }

@@ -246,6 +246,74 @@ async fn what_was_lost_is_not_reclaimed() {
     other.compound().putfh(&fh).op(reclaim()).expect(NfsStat::OK).await;
 }
 
+/// Repeats the OPEN of a file in the root until grace is over; how long that took.
+async fn until_served(
+    cluster: &Cluster,
+    begun: Instant,
+    mut renew: Option<&mut Client>,
+) -> Duration {
+    let mut other = Client::mount(cluster, "other").await;
+    loop {
+        let opened = other.compound().putrootfh().open_create("new").send().await;
+        if opened.status() == NfsStat::OK {
+            return begun.elapsed();
+        }
+        opened.is(NfsStat::GRACE);
+        if let Some(renewing) = &mut renew {
+            renewing.renew().await;
+        }
+        assert!(begun.elapsed() < PATIENCE, "refused for ever");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A client that reclaims what it had and never says RECLAIM_COMPLETE keeps others waiting for one
+/// grace period, and not after the next restart (RFC 8881 §8.4.2.1, ADR 12).
+#[tokio::test]
+async fn an_incomplete_reclaim_is_awaited_once() {
+    let grace = Duration::from_secs(3);
+    let mut cluster = with_lease(3).await;
+    let mut slow = Client::mount(&cluster, "slow").await;
+    let (fh, _) = slow.file("f").await;
+    cluster.restart().await;
+    let begun = Instant::now();
+    let mut slow = back(&cluster, "slow").await;
+    slow.compound().putfh(&fh).op(reclaim()).expect(NfsStat::OK).await;
+    let first = until_served(&cluster, begun, Some(&mut slow)).await;
+    assert!(first >= grace, "{first:?}: it may be reclaiming still");
+    // The mark that tells the next start is made within a second.
+    let until = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < until {
+        slow.renew().await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    cluster.restart().await;
+    let begun = Instant::now();
+    let mut slow = back(&cluster, "slow").await;
+    let second = until_served(&cluster, begun, Some(&mut slow)).await;
+    assert!(second < grace / 2, "{second:?}: it was awaited once more");
+    slow.compound().putfh(&fh).op(reclaim()).expect(NfsStat::NO_GRACE).await;
+}
+
+/// A client that does not come back is awaited for one grace period in all, however often the
+/// server is restarted in it (ADR 12).
+#[tokio::test]
+async fn restarts_in_grace_wait_for_one_period_in_all() {
+    let mut cluster = with_lease(4).await;
+    let mut gone = Client::mount(&cluster, "gone").await;
+    gone.file("f").await;
+    drop(gone);
+    let begun = Instant::now();
+    for seconds in [2, 3] {
+        cluster.restart().await;
+        let until = begun + Duration::from_secs(seconds);
+        tokio::time::sleep_until(until.into()).await;
+    }
+    cluster.restart().await;
+    let took = until_served(&cluster, begun, None).await;
+    assert!(took < Duration::from_secs(6), "{took:?} with a grace period of 4 s");
+}
+
 /// RFC 8881 §8.4.3, second edge condition: a client that came back but did not complete its
 /// reclaim in grace cannot reclaim in the next one, since others may have had it in between.
 #[tokio::test]

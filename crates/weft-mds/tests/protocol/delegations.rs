@@ -137,7 +137,6 @@ async fn changes_by_others_recall() {
     let cluster = Cluster::start().await;
     let mut a = Client::mount(&cluster, "a").await;
     let mut b = Client::mount(&cluster, "b").await;
-    let fh = closed_file(&mut b, "f").await;
     b.compound().putrootfh().open_create("g").expect(NfsStat::OK).await;
     let open_with = |access, deny| OpArgs::Open(OpenArgs { share_deny: deny, ..wanting(access) });
     let empty = OpArgs::Open(OpenArgs {
@@ -150,7 +149,8 @@ async fn changes_by_others_recall() {
         (setattr(Stateid::ANONYMOUS, mode(0o600)), false),
         (setattr(Stateid::ANONYMOUS, size(0)), true),
     ];
-    for (change, truncate) in changes {
+    for (n, (change, truncate)) in changes.into_iter().enumerate() {
+        let fh = closed_file(&mut b, &format!("f{n}")).await;
         let stateid = delegated(&mut a, &fh).await;
         let read = b.compound().putfh(&fh).op(read(Stateid::ANONYMOUS, 0, 1));
         read.expect(NfsStat::OK).await;
@@ -174,12 +174,17 @@ async fn changes_of_names_recall() {
     let cluster = Cluster::start().await;
     let mut a = Client::mount(&cluster, "a").await;
     let mut b = Client::mount(&cluster, "b").await;
-    let fh = closed_file(&mut b, "f").await;
     let root = b.compound().putrootfh().getfh().send().await.ok().fh();
+    let source = closed_file(&mut b, "source").await;
     closed_file(&mut b, "other").await;
-    for change in [rename("f", "source"), rename("other", "source"), remove("source")] {
-        let target = b.compound().putrootfh().lookup("source").getfh().send().await;
-        let held = if target.status() == NfsStat::OK { target.fh() } else { fh.clone() };
+    let target = closed_file(&mut b, "target").await;
+    let removed = closed_file(&mut b, "removed").await;
+    let changes = [
+        (rename("source", "elsewhere"), source),
+        (rename("other", "target"), target),
+        (remove("removed"), removed),
+    ];
+    for (change, held) in changes {
         let stateid = delegated(&mut a, &held).await;
         let rename =
             |c: &mut Client| c.compound().putrootfh().savefh().op(change.clone()).into_ops();

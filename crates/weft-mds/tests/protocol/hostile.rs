@@ -321,6 +321,62 @@ async fn a_client_that_never_reads() {
     assert_ne!(u32::from_be_bytes(head) & LAST_FRAGMENT, 0);
 }
 
+/// Many connections that take no reply: together they have the share of their host, whoever else
+/// comes from it waits until they are closed for that, and other hosts are served meanwhile.
+#[tokio::test]
+async fn unread_replies_are_shared() {
+    const READ_BYTES: u32 = 1 << 19;
+    const CONNECTIONS: usize = 24;
+    let server = ServerLimits {
+        reply_bytes_max: 32 << 20,
+        reply_bytes_per_host_max: 8 << 20,
+        reply_patience: Duration::from_millis(200),
+        ..ServerLimits::default()
+    };
+    let cluster = Cluster::with(Options { data_servers: 1, server, ..Options::default() }).await;
+    let mut good = Client::mount(&cluster, "good").await;
+    let (fh, stateid) = good.file("f").await;
+    let data = vec![7; READ_BYTES as usize];
+    good.compound().putfh(&fh).op(write(stateid, 0, &data)).send().await.ok();
+    let from = [127, 0, 0, 9];
+    let options = ClientOptions { from, ..ClientOptions::new("neighbour") };
+    let mut neighbour = Client::with(cluster.address(), options).await;
+    let before = resident();
+    let mut greedy = Vec::new();
+    for n in 0..CONNECTIONS {
+        let options = ClientOptions { from, ..ClientOptions::new(&format!("greedy{n}")) };
+        let c = Client::with(cluster.address(), options).await;
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind((from, 0).into()).unwrap();
+        let mut stream = socket.connect(cluster.address()).await.unwrap();
+        let mut calls = Vec::new();
+        for slot in 1..40 {
+            let mut w = Writer::new();
+            rpc::call(&mut w, slot, &nfs_call(&user(0, 0)));
+            let head = sequence(c.sessionid, slot, 1, false);
+            let ops = [head, putfh(&fh), read(Stateid::ANONYMOUS, 0, READ_BYTES)];
+            w.raw(&compound_args("", 2, &ops));
+            let call = w.into_bytes();
+            calls.extend_from_slice(&record::header(call.len()));
+            calls.extend_from_slice(&call);
+        }
+        stream.write_all(&calls).await.unwrap();
+        greedy.push((c, stream));
+    }
+    let look = || read(Stateid::ANONYMOUS, 0, READ_BYTES);
+    for _ in 0..5 {
+        good.compound().putfh(&fh).op(look()).expect(NfsStat::OK).await;
+    }
+    let waiting = neighbour.compound().putfh(&fh).op(look()).begin().await;
+    let early = neighbour.wire.reply_within(waiting, Duration::from_millis(500)).await;
+    assert!(early.is_none(), "its host has its share");
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 96 << 20, "{} MiB for {CONNECTIONS} connections", grown >> 20);
+    // Small ones take no room; and those that take nothing are closed for the one that waits.
+    neighbour.wire.nfs_reply(waiting).await.ok();
+    neighbour.renew().await;
+}
+
 /// Sends requests on all slots of these sessions, over and over, until none is taken any more;
 /// how many were.
 async fn ask_until_stalled(

@@ -41,6 +41,7 @@ mod sequences;
 mod sessions;
 mod set_ids;
 mod shares;
+mod silent;
 mod small_files;
 mod write_delegations;
 mod xattr;

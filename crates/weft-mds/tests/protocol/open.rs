@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use weft_mds::{Access, ClientRule, Export};
 use weft_nfs::{
     AttrNo, Attrs, Bitmap, FileHandle, NfsStat, OpArgs, Seqid, Stateid, Verifier, ops::*, share,
 };
@@ -168,6 +169,43 @@ async fn share_denial() {
     a.compound().putrootfh().lookup("f").op(close(shut)).send().await.ok();
     assert_eq!(status(&mut b, with(share::ACCESS_WRITE, share::DENY_BOTH)).await, NfsStat::OK);
     assert_eq!(status(&mut a, with(read, 0)).await, NfsStat::SHARE_DENIED);
+}
+
+/// A caller that may only read a file denies it to nobody (RFC 8881 §9.7): not by the mode, not
+/// where its client may only read. Whoever may write does, and the export may let readers deny too.
+#[tokio::test]
+async fn readers_do_not_deny() {
+    let cluster = Cluster::start().await;
+    let mut root = Client::mount(&cluster, "root").await;
+    let mut user = Client::mount_as(&cluster, "user", 1000).await;
+    let (fh, made) = root.file("f").await;
+    root.compound().putfh(&fh).op(setattr(made, mode(0o644))).send().await.ok();
+    root.compound().putfh(&fh).op(close(made)).send().await.ok();
+    let with =
+        |access, deny| OpenArgs { share_access: access, share_deny: deny, ..open_name("o", "f") };
+    for deny in [share::DENY_READ, share::DENY_WRITE, share::DENY_BOTH] {
+        assert_eq!(status(&mut user, with(share::ACCESS_READ, deny)).await, NfsStat::ACCESS);
+    }
+    let with_root = with(share::ACCESS_BOTH, share::DENY_BOTH);
+    let held = root.compound().putrootfh().open(with_root).send().await.ok().stateid();
+    root.compound().putfh(&fh).op(close(held)).send().await.ok();
+
+    let everywhere = vec!["0.0.0.0/0".parse().unwrap()];
+    let rule = ClientRule {
+        networks: everywhere,
+        access: Access::ReadOnly,
+        root_squash: None,
+        all_squash: None,
+        privileged_ports: None,
+    };
+    cluster.reload(Export { rules: vec![rule], ..open_export() });
+    let mut reader = Client::mount(&cluster, "reader").await;
+    let denies = with(share::ACCESS_READ | share::WANT_NO_DELEG, share::DENY_WRITE);
+    assert_eq!(status(&mut reader, denies.clone()).await, NfsStat::ACCESS);
+
+    cluster.reload(Export { readers_deny: true, ..open_export() });
+    assert_eq!(status(&mut user, denies).await, NfsStat::OK);
+    assert_eq!(status(&mut root, with(share::ACCESS_WRITE, 0)).await, NfsStat::SHARE_DENIED);
 }
 
 /// A denied creation that would truncate leaves the file as it is.

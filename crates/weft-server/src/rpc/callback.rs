@@ -95,6 +95,7 @@ mod tests {
     use weft_state::ConnId;
 
     use super::*;
+    use crate::rpc::hosts::{Hosts, ServerLimits};
 
     /// Both sides of the limit of callbacks that wait on one connection, and that an answer, or the
     /// end of the connection, makes room.
@@ -102,7 +103,9 @@ mod tests {
     async fn waiting_callbacks_are_bounded() {
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         let (out, _queue) = mpsc::channel(1);
-        let conn = Arc::new(Conn::new(ConnId(1), address, address, None, out));
+        let place = Hosts::new(ServerLimits::default()).enter(address.ip().into()).unwrap();
+        let conn = Conn::new(ConnId(1), (address, address), None, out, place.replies());
+        let conn = Arc::new(conn);
         let mut waiting: Vec<_> = (0..PENDING_MAX).map(|_| conn.register().unwrap()).collect();
         assert_eq!(conn.register().unwrap_err(), CallbackError::Busy);
         let (xid, answer) = waiting.remove(0);

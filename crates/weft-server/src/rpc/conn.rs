@@ -12,6 +12,8 @@ use weft_io::SealRecords;
 use weft_state::ConnId;
 use weft_xdr::{Reader, Segment, rpc::Reply};
 
+use super::hosts::{ReplyRoom, SharedRoom};
+
 /// Replies and callbacks queued on one connection before its tasks wait for the peer to read.
 pub(super) const OUT_QUEUE_MAX: usize = 128;
 
@@ -19,14 +21,20 @@ pub(super) const OUT_QUEUE_MAX: usize = 128;
 /// what it asked for waits for itself, and for nobody else.
 const REPLY_BYTES_MAX: u32 = 8 << 20;
 
-/// Memory held for a reply, given back when the reply was written to the socket.
-pub type ReplyBudget = OwnedSemaphorePermit;
+/// Memory held for a reply, of its connection, its host and all: given back when the reply was
+/// written to the socket.
+#[derive(Debug)]
+pub struct ReplyBudget {
+    _own: OwnedSemaphorePermit,
+    _shared: SharedRoom,
+}
 
 /// A message on its way out.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) segments: Vec<Segment>,
-    pub(super) _room: Vec<ReplyBudget>,
+    /// Given back when the message is sent.
+    pub(super) room: Vec<ReplyBudget>,
     /// Seals every message after this one.
     pub(super) seal: Option<Box<dyn SealRecords>>,
 }
@@ -34,7 +42,7 @@ pub(super) struct Outgoing {
 impl Outgoing {
     /// A small message.
     pub(super) fn small(segments: Vec<Segment>) -> Self {
-        Outgoing { segments, _room: Vec::new(), seal: None }
+        Outgoing { segments, room: Vec::new(), seal: None }
     }
 }
 
@@ -60,6 +68,7 @@ pub struct Conn {
     pub owner: Option<u32>,
     pub(super) out: mpsc::Sender<Outgoing>,
     reply_budget: Arc<Semaphore>,
+    pub(super) room: ReplyRoom,
     pub(super) pending: Mutex<Pending>,
     close: watch::Sender<bool>,
 }
@@ -67,10 +76,10 @@ pub struct Conn {
 impl Conn {
     pub(super) fn new(
         id: ConnId,
-        peer: SocketAddr,
-        local: SocketAddr,
+        (peer, local): (SocketAddr, SocketAddr),
         owner: Option<u32>,
         out: mpsc::Sender<Outgoing>,
+        room: ReplyRoom,
     ) -> Self {
         let close = watch::Sender::new(false);
         let reply_budget = Arc::new(Semaphore::new(REPLY_BYTES_MAX as usize));
@@ -82,6 +91,7 @@ impl Conn {
             peer_name: OnceLock::new(),
             out,
             reply_budget,
+            room,
             pending: Mutex::default(),
             close,
         }
@@ -102,13 +112,17 @@ impl Conn {
     /// Waits until a reply of this many bytes may be made. Who holds room already must not wait
     /// for more: see [`Conn::try_reserve_reply`].
     pub async fn reserve_reply(&self, bytes: u64) -> Option<ReplyBudget> {
+        let permits = reply_permits(bytes);
         // The semaphore is never closed.
-        self.reply_budget.clone().acquire_many_owned(reply_permits(bytes)).await.ok()
+        let own = self.reply_budget.clone().acquire_many_owned(permits).await.ok()?;
+        Some(ReplyBudget { _own: own, _shared: self.room.take(permits as usize).await })
     }
 
     /// The same without waiting; `None` if there is no room now.
     pub fn try_reserve_reply(&self, bytes: u64) -> Option<ReplyBudget> {
-        self.reply_budget.clone().try_acquire_many_owned(reply_permits(bytes)).ok()
+        let permits = reply_permits(bytes);
+        let own = self.reply_budget.clone().try_acquire_many_owned(permits).ok()?;
+        Some(ReplyBudget { _own: own, _shared: self.room.try_take(permits as usize)? })
     }
 
     /// Ends the connection as soon as its tasks notice.

@@ -24,14 +24,22 @@ pub struct ServerLimits {
     /// are closed at once. A quarter, since a host may stand for many (a network behind one
     /// address); 256 clients with 16 connections each.
     pub connections_per_host_max: usize,
-    /// Bytes announced by large records that have not arrived whole. Beyond it the next large one
-    /// is not read on until there is room: 1000 writes of 1 MiB at the same moment.
+    /// Bytes of large records, from their announcement until they are answered. Beyond it the next
+    /// large one is not read on until there is room: 1000 writes of 1 MiB at the same moment.
     pub unfinished_bytes_max: usize,
     /// The same of one host: a quarter.
     pub unfinished_bytes_per_host_max: usize,
     /// A large record that takes longer is given up, with its connection, while others wait for
     /// the room. Longer than 1 MiB needs on a line of 2 Mbit/s.
     pub unfinished_patience: Duration,
+    /// Bytes of large replies that peers have not taken. Beyond it requests for more wait, and the
+    /// connections that they came on are not read for long: 1000 reads of 1 MiB.
+    pub reply_bytes_max: usize,
+    /// The same of one host: a quarter.
+    pub reply_bytes_per_host_max: usize,
+    /// A peer that takes longer for one reply loses its connection, while others wait for the room.
+    /// Longer than 1 MiB needs on a line of 0.3 Mbit/s.
+    pub reply_patience: Duration,
 }
 
 impl Default for ServerLimits {
@@ -43,6 +51,9 @@ impl Default for ServerLimits {
             unfinished_bytes_max: 1 << 30,
             unfinished_bytes_per_host_max: 256 << 20,
             unfinished_patience: Duration::from_secs(5),
+            reply_bytes_max: 1 << 30,
+            reply_bytes_per_host_max: 256 << 20,
+            reply_patience: Duration::from_secs(30),
         }
     }
 }
@@ -50,7 +61,7 @@ impl Default for ServerLimits {
 /// Unit in which room for records is counted.
 const GRAIN_BYTES: usize = 1 << 10;
 
-/// Bytes that records may take, and who waits for some.
+/// Bytes that records or replies may take, and who waits for some.
 #[derive(Debug)]
 struct Pool {
     grains: Arc<Semaphore>,
@@ -67,13 +78,21 @@ impl Pool {
 
     /// Waits for room, in turn; all there is, if more is asked for.
     async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let grains = u32::try_from(bytes.div_ceil(GRAIN_BYTES)).unwrap_or(u32::MAX).min(self.max);
-        if let Ok(permit) = self.grains.clone().try_acquire_many_owned(grains) {
+        if let Some(permit) = self.try_take(bytes) {
             return Some(permit);
         }
         let _waits = Waits::of(&self.waiting);
         // The semaphore is never closed.
-        self.grains.clone().acquire_many_owned(grains).await.ok()
+        self.grains.clone().acquire_many_owned(self.grains_of(bytes)).await.ok()
+    }
+
+    /// Room, if there is some now and nobody waits for it.
+    fn try_take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        self.grains.clone().try_acquire_many_owned(self.grains_of(bytes)).ok()
+    }
+
+    fn grains_of(&self, bytes: usize) -> u32 {
+        u32::try_from(bytes.div_ceil(GRAIN_BYTES)).unwrap_or(u32::MAX).min(self.max)
     }
 
     fn is_wanted(&self) -> bool {
@@ -102,6 +121,7 @@ impl Drop for Waits<'_> {
 struct Part {
     connections: AtomicUsize,
     room: Pool,
+    replies: Pool,
 }
 
 /// What all hosts take.
@@ -109,6 +129,7 @@ struct Part {
 pub(super) struct Hosts {
     limits: ServerLimits,
     room: Pool,
+    replies: Pool,
     /// Its counts change only under this lock.
     present: Mutex<Present>,
 }
@@ -124,7 +145,8 @@ struct Present {
 impl Hosts {
     pub(super) fn new(limits: ServerLimits) -> Arc<Self> {
         let room = Pool::new(limits.unfinished_bytes_max);
-        Arc::new(Hosts { limits, room, present: Mutex::default() })
+        let replies = Pool::new(limits.reply_bytes_max);
+        Arc::new(Hosts { limits, room, replies, present: Mutex::default() })
     }
 
     pub(super) fn limits(&self) -> &ServerLimits {
@@ -143,7 +165,8 @@ impl Hosts {
         present.connections += 1;
         let part = present.parts.entry(host).or_insert_with(|| {
             let room = Pool::new(self.limits.unfinished_bytes_per_host_max);
-            Arc::new(Part { connections: AtomicUsize::new(0), room })
+            let replies = Pool::new(self.limits.reply_bytes_per_host_max);
+            Arc::new(Part { connections: AtomicUsize::new(0), room, replies })
         });
         let part = part.clone();
         part.connections.fetch_add(1, Relaxed);
@@ -169,32 +192,74 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// Room for a record that has begun to arrive.
+/// Room for a record that has begun to arrive, until it is answered.
 #[derive(Debug)]
-pub(super) struct RecordBudget<'a> {
-    place: &'a ConnectionPermit,
+pub(super) struct RecordBudget {
+    hosts: Arc<Hosts>,
+    part: Arc<Part>,
     _taken: [Option<OwnedSemaphorePermit>; 2],
 }
 
 impl ConnectionPermit {
     /// Waits until a record of so many bytes may be received: first for the host's share, so that
     /// who waits for itself takes nothing from others.
-    pub(super) async fn room(&self, bytes: usize) -> RecordBudget<'_> {
+    pub(super) async fn room(&self, bytes: usize) -> RecordBudget {
         let own = self.part.room.take(bytes).await;
         let all = self.hosts.room.take(bytes).await;
-        RecordBudget { place: self, _taken: [own, all] }
+        let (hosts, part) = (self.hosts.clone(), self.part.clone());
+        RecordBudget { hosts, part, _taken: [own, all] }
+    }
+
+    /// The room for replies that this connection shares.
+    pub(super) fn replies(&self) -> ReplyRoom {
+        ReplyRoom { hosts: self.hosts.clone(), part: self.part.clone() }
     }
 }
 
-impl RecordBudget<'_> {
+impl RecordBudget {
     /// How long a record may take while others wait for its room.
     pub(super) fn patience(&self) -> Duration {
-        self.place.hosts.limits.unfinished_patience
+        self.hosts.limits.unfinished_patience
     }
 
     /// Whether others wait for it.
     pub(super) fn is_wanted(&self) -> bool {
-        self.place.part.room.is_wanted() || self.place.hosts.room.is_wanted()
+        self.part.room.is_wanted() || self.hosts.room.is_wanted()
+    }
+}
+
+/// Room for large replies: that of a host, and that of all.
+#[derive(Debug)]
+pub(super) struct ReplyRoom {
+    hosts: Arc<Hosts>,
+    part: Arc<Part>,
+}
+
+/// Room that a reply takes until its peer has taken the reply.
+pub(super) type SharedRoom = [Option<OwnedSemaphorePermit>; 2];
+
+impl ReplyRoom {
+    /// Waits for room, in turn: first in the host's share, so that a host whose peers take nothing
+    /// waits for itself.
+    pub(super) async fn take(&self, bytes: usize) -> SharedRoom {
+        let own = self.part.replies.take(bytes).await;
+        [own, self.hosts.replies.take(bytes).await]
+    }
+
+    /// The same without waiting; none if there is no room now.
+    pub(super) fn try_take(&self, bytes: usize) -> Option<SharedRoom> {
+        let own = self.part.replies.try_take(bytes)?;
+        Some([Some(own), Some(self.hosts.replies.try_take(bytes)?)])
+    }
+
+    /// How long a peer may take for a reply while others wait for its room.
+    pub(super) fn patience(&self) -> Duration {
+        self.hosts.limits.reply_patience
+    }
+
+    /// Whether others wait for it.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.part.replies.is_wanted() || self.hosts.replies.is_wanted()
     }
 }
 
@@ -278,6 +343,31 @@ mod tests {
         drop(second);
         assert!(now(third.room(1)).await.is_some());
         assert!(now(a.room(1)).await.is_some());
+    }
+
+    /// Both sides of a host's share of room for replies, and of the room for all; what is refused
+    /// for the room of all leaves the host's share as it was.
+    #[tokio::test]
+    async fn room_for_replies_is_shared() {
+        let hosts = Hosts::new(ServerLimits {
+            reply_bytes_max: 10 << 10,
+            reply_bytes_per_host_max: 6 << 10,
+            ..ServerLimits::default()
+        });
+        let (a, b) = (hosts.enter(host(1)).unwrap(), hosts.enter(host(2)).unwrap());
+        let (a, b) = (a.replies(), b.replies());
+        let first = now(a.take(6 << 10)).await.unwrap();
+        assert!(a.try_take(1).is_none() && !a.is_wanted());
+        let mut waiting = Box::pin(a.take(1));
+        assert!(now(&mut waiting).await.is_none());
+        assert!(a.is_wanted() && !b.is_wanted(), "the other host has no part in it");
+        let second = b.try_take(4 << 10).unwrap();
+        assert!(b.try_take(1).is_none(), "all there is for everybody is taken");
+        assert!(now(&mut waiting).await.is_none());
+        drop(first);
+        assert!(now(&mut waiting).await.is_some());
+        assert!(b.try_take(2 << 10).is_some());
+        drop(second);
     }
 
     /// A record beyond all there is waits for all there is, and not for ever.

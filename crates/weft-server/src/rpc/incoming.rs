@@ -7,10 +7,17 @@ use tokio::{net::tcp::OwnedReadHalf, time::timeout};
 use weft_io::{Begun, OpenRecords, RecordIoError, RecordReader, Segment};
 use weft_xdr::{Decode, Reader, rpc::Message};
 
-use super::{Conn, Program, conn::Outgoing, hosts::ConnectionPermit};
+use super::{
+    Conn, Program,
+    conn::Outgoing,
+    hosts::{ConnectionPermit, RecordBudget},
+};
 
 /// Longest record accepted: a 4 MiB WRITE and its headers.
 const RECORD_BYTES_MAX: usize = (4 << 20) + (64 << 10);
+
+/// A record, and the room that a large one takes until it is answered.
+pub(super) type Received = (Bytes, Option<RecordBudget>);
 
 /// The receiving side of a connection.
 pub(super) struct Incoming<'a> {
@@ -45,12 +52,12 @@ impl<'a> Incoming<'a> {
         &mut self,
         conn: &Arc<Conn>,
         place: &ConnectionPermit,
-    ) -> Result<Option<Bytes>, RecordIoError> {
+    ) -> Result<Option<Received>, RecordIoError> {
         loop {
             // What is sealed says nothing before it is opened.
             let programs = if self.secured.is_none() { self.programs } else { &[] };
             let received = receive(&mut self.records, programs, place).await?;
-            let Some(record) = received else {
+            let Some((record, room)) = received else {
                 // Who has no more to ask still has the answers that need not wait.
                 tokio::task::yield_now().await;
                 return Ok(None);
@@ -62,10 +69,10 @@ impl<'a> Incoming<'a> {
                 if let Some(program) = secured.greeted.take() {
                     program.proven(conn);
                 }
-                return Ok(Some(opened));
+                return Ok(Some((opened, room)));
             }
             if !std::mem::take(&mut self.is_first) || !self.greeted(conn, &record) {
-                return Ok(Some(record));
+                return Ok(Some((record, room)));
             }
         }
     }
@@ -100,9 +107,9 @@ async fn receive(
     records: &mut RecordReader<OwnedReadHalf>,
     programs: &[Arc<dyn Program>],
     place: &ConnectionPermit,
-) -> Result<Option<Bytes>, RecordIoError> {
+) -> Result<Option<Received>, RecordIoError> {
     let bytes = match records.begin().await? {
-        Begun::Record(record) => return Ok(Some(record)),
+        Begun::Record(record) => return Ok(Some((record, None))),
         Begun::Ended => return Ok(None),
         Begun::Large(bytes) => bytes,
     };
@@ -111,7 +118,7 @@ async fn receive(
     records.align(|head| payload_at(programs, head));
     loop {
         match timeout(room.patience(), records.next()).await {
-            Ok(received) => return received,
+            Ok(received) => return received.map(|record| record.map(|r| (r, Some(room)))),
             Err(_) if room.is_wanted() => {
                 return Err(io::Error::from(io::ErrorKind::TimedOut).into());
             }

@@ -40,7 +40,8 @@ const REQUEST_BYTES_PER_CONN_MAX: usize = 16 << 20;
 /// How long accepting pauses after an error (out of file descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A peer that takes longer than this to read one reply is gone, or might as well be.
+/// A peer that takes longer than this to read one reply is gone, or might as well be. It has less
+/// time while others wait for the room of a large one ([`ServerLimits::reply_patience`]).
 const STALL: Duration = Duration::from_secs(120);
 
 /// Connection names are unique in the process, whatever server they belong to.
@@ -163,7 +164,7 @@ impl Server {
         let owner = owner::of_peer(&stream);
         let (read, write) = stream.into_split();
         let (out, queue) = mpsc::channel(OUT_QUEUE_MAX);
-        let conn = Arc::new(Conn::new(id, peer, local, owner, out));
+        let conn = Arc::new(Conn::new(id, (peer, local), owner, out, place.replies()));
         self.connections.insert(&conn);
         tokio::spawn(write_loop(conn.clone(), write, queue));
         let mut incoming = Incoming::new(read, &self.programs);
@@ -180,8 +181,8 @@ impl Server {
                     break;
                 }
             };
-            let record = match record {
-                Ok(Some(record)) => record,
+            let (record, record_room) = match record {
+                Ok(Some(received)) => received,
                 Ok(None) => break,
                 Err(e) => {
                     tracing::debug!(%peer, error = %e, "connection ends");
@@ -200,7 +201,7 @@ impl Server {
             tokio::spawn(async move {
                 let _ends = EndsWithPanic(&task_conn);
                 server.answer(task_conn.clone(), record).await;
-                drop((call_room, byte_room));
+                drop((call_room, byte_room, record_room));
             });
             // The call begins before the next one is read: so connections of one thread take
             // turns, however many calls one of them sends at once. Tokio asks the system for events
@@ -264,8 +265,7 @@ impl Server {
             Err(refusal) => rpc::reply(&mut w, xid, &refusal),
         }
         // A closed queue means the connection is gone: the client will ask again on another.
-        let _ =
-            conn.out.send(Outgoing { segments: w.into_segments(), _room: room, seal: None }).await;
+        let _ = conn.out.send(Outgoing { segments: w.into_segments(), room, seal: None }).await;
     }
 
     async fn dispatch(
@@ -326,7 +326,7 @@ async fn write_loop(conn: Arc<Conn>, write: OwnedWriteHalf, mut queue: mpsc::Rec
             o = queue.recv() => o,
             () = conn.closing() => None,
         };
-        let Some(Outgoing { segments, _room, seal }) = outgoing else { return };
+        let Some(Outgoing { segments, room, seal }) = outgoing else { return };
         let sealed = match &mut sealer {
             Some(sealer) => sealer.seal(segments).map(|record| vec![Segment::Bytes(record)]),
             None => Ok(segments),
@@ -337,11 +337,26 @@ async fn write_loop(conn: Arc<Conn>, write: OwnedWriteHalf, mut queue: mpsc::Rec
             r = tokio::time::timeout(STALL, sending) => {
                 r.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             }
+            () = held_too_long(&conn, !room.is_empty()) => Err(io::ErrorKind::TimedOut.into()),
             () = conn.closing() => return,
         };
         if let Err(e) = sent {
             tracing::debug!(peer = %conn.peer, error = %e, "cannot send");
             return conn.close();
+        }
+    }
+}
+
+/// Resolves when a reply that takes shared room has been on its way for too long, and others wait
+/// for that room.
+async fn held_too_long(conn: &Conn, takes_room: bool) {
+    if !takes_room {
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(conn.room.patience()).await;
+        if conn.room.is_wanted() {
+            return;
         }
     }
 }

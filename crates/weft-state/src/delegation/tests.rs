@@ -53,7 +53,8 @@ fn granted_unless_contended() {
     state.delegation_recall(Millis(1000), A, FILE, RecallFor::Change);
     state.delegation_return(A, &given, FILE).unwrap();
     assert_eq!(plainly(&mut state, A, 1001), Err(NoDelegation::NotAsked));
-    assert!(asked(&mut state, A).is_ok(), "it asks for it");
+    let asks = state.delegate(Millis(1001), &reading(A, FILE, Wanted::Read));
+    assert_eq!(asks, Err(NoDelegation::Contention), "nor for asking");
     state.delegation_revoke(Millis(1000), A, FILE);
     assert_eq!(plainly(&mut state, A, 1000 + CONTENDED_MS - 1), Err(NoDelegation::NotAsked));
     assert!(plainly(&mut state, A, 1000 + 2 * CONTENDED_MS).is_ok());
@@ -260,9 +261,11 @@ fn recalls_that_overtook_the_grant_are_forgotten() {
 #[test]
 fn revoked_ones_are_bounded() {
     let mut state = new_state();
-    for object in 0..=REVOKED_MAX as u64 {
-        let file = FileKey { volume: 1, object };
+    let files = (0..=REVOKED_MAX as u64).map(|object| FileKey { volume: 1, object });
+    for file in files.clone() {
         state.delegate(NOW, &reading(A, file, Wanted::Read)).unwrap();
+    }
+    for file in files {
         state.delegation_revoke(NOW, A, file);
     }
     assert_eq!(state.held(A).revoked.len(), REVOKED_MAX);

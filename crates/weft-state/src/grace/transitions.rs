@@ -18,7 +18,7 @@ impl Restarted {
             [(1, b"a", true), (2, b"b", true), (3, b"late", false)];
         let known = all.map(|(record, ownerid, awaited)| {
             let ownerid = Bytes::from_static(ownerid);
-            KnownClient { record, ownerid, awaited }
+            KnownClient { record, ownerid, awaited, waited: 0 }
         });
         let known = known.into();
         Restarted { grace: Grace::start(Millis(0), GRACE_MS, known), now: Millis(1) }
@@ -29,7 +29,7 @@ impl Restarted {
         let waiting: Vec<_> = waiting.into_iter().map(|id| id.to_string()).collect();
         let time = match self.now {
             now if now >= self.grace.ends_at_last => ", twice its time is over",
-            now if now >= self.grace.ends => ", its time is over",
+            now if now >= Millis(GRACE_MS) => ", its time is over",
             _ => "",
         };
         let reclaiming = if self.grace.is_reclaiming(self.now) { ", reclaiming" } else { "" };

@@ -378,6 +378,7 @@ fn read_layouts_stay_with_a_delegation() {
     state.delegation_revoke(NOW, A, FILE);
     assert_eq!(state.test_stateid(A, &s), NfsStat::BAD_STATEID);
 
+    let mut state = new_state();
     let (delegation, s) = reading(&mut state);
     state.open(A, &owner("a"), FILE, share::ACCESS_READ, 0).unwrap();
     state.delegation_return(A, &delegation, FILE).unwrap();
