@@ -173,7 +173,7 @@ fn guest(kernel: Kernel, server: &str, xfstests: &Path) -> Option<Guest> {
     };
     let guest = match kernel {
         Kernel::Uml => guest.share(Path::new("/usr"), "/new/usr"),
-        Kernel::V6_1 | Kernel::V6_12 => USR.into_iter().fold(guest, folder),
+        _ => USR.into_iter().fold(guest, folder),
     };
     let guest = match std::env::var_os("WEFT_XFSTESTS_OUT") {
         Some(out) => guest.keep(&PathBuf::from(out).join(server)),

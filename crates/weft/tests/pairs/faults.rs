@@ -41,6 +41,11 @@ pub enum Whom {
 pub struct Fault(pub What, pub Whom);
 
 impl Fault {
+    /// Every kind that links of a server alone can have.
+    pub fn of_links() -> Vec<Fault> {
+        [What::Cut, What::Hold, What::Delay].map(|what| Fault(what, Whom::Mds)).to_vec()
+    }
+
     /// Every kind.
     pub fn all() -> Vec<Fault> {
         let whats = [What::Kill, What::Stop, What::Freeze, What::Cut, What::Hold, What::Delay];
@@ -59,9 +64,26 @@ fn word(thing: &impl fmt::Debug) -> String {
     format!("{thing:?}").to_lowercase()
 }
 
+/// What a link does in a fault of links.
+fn mood_of(what: What) -> Mood {
+    match what {
+        What::Cut => Mood::Cut,
+        What::Delay => Mood::Delay,
+        What::Hold | What::Kill | What::Stop | What::Freeze => Mood::Hold,
+    }
+}
+
+fn start(servers: &mut Servers, at: usize) {
+    match u32::try_from(at).expect("few servers") {
+        0 => servers.start_mds(),
+        id => servers.start_ds(id),
+    }
+}
+
 /// The servers, and the relay in front of each; that of the metadata server is the first.
 pub struct Site {
-    pub servers: Servers,
+    /// None if it is another server than ours: then only its link can suffer.
+    pub servers: Option<Servers>,
     pub relays: Vec<Relay>,
 }
 
@@ -76,35 +98,29 @@ impl Site {
             Whom::All => (0..count).collect(),
         };
         let while_ms = Duration::from_millis(500 + rng.below(3500));
+        let Some(servers) = self.servers.as_mut() else {
+            return self.mood(&whom, mood_of(fault.0), while_ms);
+        };
         let name = |at: &usize| if *at == 0 { "mds".to_owned() } else { ds(*at as u32) };
         match fault.0 {
             What::Kill | What::Stop => {
                 for at in &whom {
                     match fault.0 {
-                        What::Kill => self.servers.kill9(&name(at)),
-                        _ => self.servers.stop(&name(at)),
+                        What::Kill => servers.kill9(&name(at)),
+                        _ => servers.stop(&name(at)),
                     }
                 }
                 if rng.one_in(2) {
                     std::thread::sleep(while_ms);
                 }
-                whom.iter().for_each(|at| self.start(*at));
+                whom.iter().for_each(|at| start(servers, *at));
             }
             What::Freeze => {
-                whom.iter().for_each(|at| self.servers.pause(&name(at)));
+                whom.iter().for_each(|at| servers.pause(&name(at)));
                 std::thread::sleep(while_ms);
-                whom.iter().for_each(|at| self.servers.resume(&name(at)));
+                whom.iter().for_each(|at| servers.resume(&name(at)));
             }
-            What::Cut => self.mood(&whom, Mood::Cut, while_ms),
-            What::Hold => self.mood(&whom, Mood::Hold, while_ms),
-            What::Delay => self.mood(&whom, Mood::Delay, while_ms * 2),
-        }
-    }
-
-    fn start(&mut self, at: usize) {
-        match u32::try_from(at).expect("few servers") {
-            0 => self.servers.start_mds(),
-            id => self.servers.start_ds(id),
+            what => self.mood(&whom, mood_of(what), while_ms),
         }
     }
 

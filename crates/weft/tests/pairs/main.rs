@@ -3,12 +3,16 @@
 //! must see; servers and links suffer meanwhile; every file is looked at once more by every client
 //! 45 s after its last close.
 //!
-//! `WEFT_PAIRS_MINUTES` says how long, in runs of five minutes with other clients and settings each:
-//! those whose pairs were tried least by the ledger. `WEFT_PAIRS_LEDGER` is the file in which the
-//! counts of all runs are kept. `WEFT_PAIRS_SECONDS` says how long a run takes, `WEFT_PAIRS_KINDS`
-//! which clients it has (`uml,uml,mount,library`), `WEFT_PAIRS_FAULTS` which faults (`none`, or
-//! words as in `kill-mds,delay-all`), `WEFT_SEED` where chance begins, `WEFT_PYTHON` where a Python
-//! with the package is.
+//! - `WEFT_PAIRS_MINUTES`: how long, in runs of five minutes with other clients and settings each:
+//!   those whose pairs were tried least by the ledger.
+//! - `WEFT_PAIRS_LEDGER`: the file in which the counts of all runs are kept.
+//! - `WEFT_PAIRS_SECONDS`: how long a run takes.
+//! - `WEFT_PAIRS_KINDS`: which clients a run has (`uml,uml,mount,library`).
+//! - `WEFT_PAIRS_FAULTS`: which faults (`none`, or words as in `kill-mds,delay-all`).
+//! - `WEFT_PAIRS_WITHOUT`: what there is not (`delegations,layouts`, or nothing).
+//! - `WEFT_PAIRS_SERVER`: another server, HOST:PORT, for kernels only; its links alone can suffer.
+//! - `WEFT_SEED`: where chance begins.
+//! - `WEFT_PYTHON`: where a Python with the package is.
 
 mod excuses;
 mod faults;
@@ -37,7 +41,7 @@ use hands::{Commands, Library, Pool};
 use judge::{Instance, Judge};
 use kinds::Kind;
 use ledger::Ledger;
-use relay::Relay;
+use relay::{Behind, Relay};
 use support::guest::{Guest, Kernel, Report, compiled};
 use support::mount::Mount;
 use support::servers::{Plan, Servers};
@@ -79,7 +83,11 @@ fn what_one_has_closed_the_next_open_sees() {
     let chosen = |fault: &Fault| {
         wanted.is_empty() || wanted.split(',').any(|word| word == fault.to_string())
     };
-    let faults: Vec<Fault> = Fault::all().into_iter().filter(chosen).collect();
+    let all = match std::env::var("WEFT_PAIRS_SERVER") {
+        Ok(_) => Fault::of_links(),
+        Err(_) => Fault::all(),
+    };
+    let faults: Vec<Fault> = all.into_iter().filter(chosen).collect();
     let ledger = std::env::var("WEFT_PAIRS_LEDGER").map(PathBuf::from).ok();
     let mut seeds = SeededRng::new(support::seed());
     let mut found = 0;
@@ -171,7 +179,9 @@ impl Run {
         let pool = Arc::new(Pool::default());
         let judge_port = pool.listen();
         for n in 0..judge::DIRS {
-            site.servers.weft_ok(&["mkdir", &format!("/d{n}")]);
+            if let Some(servers) = &site.servers {
+                servers.weft_ok(&["mkdir", &format!("/d{n}")]);
+            }
         }
         let ledger = path.map(Ledger::read).unwrap_or_default();
         std::thread::scope(|scope| {
@@ -254,24 +264,36 @@ impl Run {
     }
 }
 
+/// Whether a run goes without something: as `WEFT_PAIRS_WITHOUT` says, else by chance.
+fn is_without(what: &str, rng: &mut SeededRng, one_in: u64) -> bool {
+    let by_chance = rng.one_in(one_in);
+    let said = std::env::var("WEFT_PAIRS_WITHOUT");
+    said.map_or(by_chance, |words| words.split(',').any(|word| word == what))
+}
+
 /// Servers, each behind a relay.
 fn site(rng: &mut SeededRng) -> Site {
+    if let Ok(other) = std::env::var("WEFT_PAIRS_SERVER") {
+        let other = Behind::Address(other.parse().expect("HOST:PORT"));
+        return Site { servers: None, relays: vec![Relay::start(other, rng.draw())] };
+    }
     let plan = Plan { data_servers: DATA_SERVERS, ..Plan::default() };
     let mut servers = Servers::prepare(plan);
-    let mut relays = vec![Relay::start(servers.port(), rng.draw())];
+    let mut relays = vec![Relay::start(Behind::Port(servers.port()), rng.draw())];
     for id in 1..=DATA_SERVERS {
-        let relay = Relay::start(servers.ds_address(id).port(), rng.draw());
+        let own = Behind::Port(servers.ds_address(id).port());
+        let relay = Relay::start(own, rng.draw());
         servers.clients_come_by(id, relay.port);
         servers.start_ds(id);
         relays.push(relay);
     }
-    if rng.one_in(4) {
+    if is_without("delegations", rng, 4) {
         eprintln!("without write delegations");
         servers.export("write_delegations = false\n");
     }
     servers.start_mds();
     servers.until_reachable(DATA_SERVERS);
-    Site { servers, relays }
+    Site { servers: Some(servers), relays }
 }
 
 /// What a client needs to start.
@@ -311,7 +333,7 @@ impl Start<'_> {
                 let nconnect = if rng.one_in(2) { 1 } else { 4 };
                 let options = format!("vers=4.{minor},nconnect={nconnect}");
                 let guest = Guest::new(kernel, "pairs.sh").expect("this machine can run guests");
-                let no_layouts = rng.one_in(3);
+                let no_layouts = is_without("layouts", rng, 3);
                 let guest = match no_layouts {
                     true => guest.kernel_parameter("module_blacklist=nfs_layout_nfsv41_files"),
                     false => guest,

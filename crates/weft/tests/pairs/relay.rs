@@ -32,7 +32,15 @@ struct Shared {
     open: Vec<TcpStream>,
 }
 
-/// In front of one port of this machine, on all its addresses.
+/// Where it leads.
+#[derive(Clone, Copy, Debug)]
+pub enum Behind {
+    /// To a port of this machine, at the address that the client chose: servers tell others by it.
+    Port(u16),
+    Address(SocketAddr),
+}
+
+/// In front of one server, on all addresses of this machine.
 #[derive(Clone)]
 pub struct Relay {
     pub port: u16,
@@ -40,8 +48,8 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Starts one in front of a port, open.
-    pub fn start(to: u16, seed: u64) -> Relay {
+    /// Starts one, open.
+    pub fn start(to: Behind, seed: u64) -> Relay {
         let listener = TcpListener::bind("0.0.0.0:0").expect("a port");
         let port = listener.local_addr().expect("its address").port();
         let (mood, rng, open) = (Mood::Open, SeededRng::new(seed), Vec::new());
@@ -69,9 +77,11 @@ impl Relay {
         self.shared.1.notify_all();
     }
 
-    fn connection(&self, near: TcpStream, to: u16) -> io::Result<()> {
-        // To the address that the client chose: servers tell others by it.
-        let far = SocketAddr::new(near.local_addr()?.ip(), to);
+    fn connection(&self, near: TcpStream, to: Behind) -> io::Result<()> {
+        let far = match to {
+            Behind::Port(port) => SocketAddr::new(near.local_addr()?.ip(), port),
+            Behind::Address(address) => address,
+        };
         let far = TcpStream::connect_timeout(&far, Duration::from_secs(1))?;
         {
             let mut shared = self.shared.0.lock().expect("no panic in here");
