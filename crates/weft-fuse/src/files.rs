@@ -48,8 +48,8 @@ pub fn options_of(flags: i32) -> OpenOptions {
 }
 
 impl Tree {
-    /// Opens a file for a thread; its number, and how the kernel is to treat it. What the kernel believes of its
-    /// size and times is no older than this, when it hears of it.
+    /// Opens a file for a thread; its number, and how the kernel is to treat it. What the kernel
+    /// believes of its size and times is no older than this, when it hears of it.
     ///
     /// # Errors
     /// ESTALE where the kernel has followed a name that was listed a moment ago: it looks that up

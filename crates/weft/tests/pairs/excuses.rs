@@ -13,8 +13,8 @@ pub enum Excuse {
     /// `acdirmin` (30 s), also by an open without O_CREAT: `nfs_neg_need_reval`, fs/nfs/dir.c.
     AbsentName,
     /// The server was started again between a REMOVE or RENAME and its answer: sent again it finds
-    /// nothing left to do (`nfs4_proc_remove`, `nfs4_proc_rename`, fs/nfs/nfs4proc.c). Ours say that
-    /// they do not know.
+    /// nothing left to do (`nfs4_proc_remove`, `nfs4_proc_rename`, fs/nfs/nfs4proc.c). Ours say
+    /// that they do not know.
     ReplyLost,
 }
 

@@ -6,8 +6,8 @@ use super::kinds::Can;
 use super::model::Model;
 use super::ops::Op;
 
-/// Upper ends of the size classes, in bytes: empty, within a page, within the stuffing limit, within
-/// a stripe unit, across several, and beyond all that clients keep unwritten.
+/// Upper ends of the size classes, in bytes: empty, within a page, within the stuffing limit,
+/// within a stripe unit, across several, and beyond all that clients keep unwritten.
 pub const CLASSES: [u64; 6] = [0, 4096, 64 << 10, 1 << 20, 4 << 20, 16 << 20];
 
 /// A file's life: made, changed, looked at.
