@@ -374,7 +374,7 @@ async fn by_handle<'a>(
 }
 
 /// A removed file is opened again only by who has it open (STALE, §15.1.2.6). Linux opens a name
-/// that it remembers by handle: the removed file would open under it as long as anybody has it open.
+/// that it remembers by handle, and would open the removed file as long as anybody has it open.
 fn not_removed(mds: &Mds, c: &Compound<Mds>, a: &OpenArgs, inode: &Inode) -> Result<(), Failure> {
     if inode.nlink > 0 || a.claim != OpenClaim::Fh {
         return Ok(());
