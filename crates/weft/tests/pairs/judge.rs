@@ -145,7 +145,8 @@ impl Judge {
     /// Lets a plan happen to a new file; what was found.
     pub fn life(&self, plan: &Plan, pair: [usize; 2]) -> Option<Finding> {
         let number = self.files.fetch_add(1, Relaxed);
-        let name = format!("d{}/f{number}", number % DIRS);
+        // Another server may have files of earlier runs.
+        let name = format!("d{}/f{}-{number}", number % DIRS, std::process::id());
         let mut model = Model::default();
         let [Some(mut first), Some(mut second)] =
             pair.map(|at| self.pool.take(&self.roster[at].name))
