@@ -340,7 +340,7 @@ impl State {
     /// says why not. Who opens to write gets one to write, if nobody else has the file open; the
     /// one to read that it has becomes that, and one to write that it asks for again is granted
     /// again, so that the open is not younger than it ([`State::small_file`]). None is granted for
-    /// what happened lately ([`State::refuse_lately`]), but for a reclaim.
+    /// what happened lately (`refuse_lately`), but for a reclaim.
     ///
     /// Source: RFC 8881 §10.4, §18.16.3.
     pub fn delegate(&mut self, now: Millis, asking: &Asking) -> Result<Granted, NoDelegation> {
