@@ -50,6 +50,7 @@ fuzz_target!(|data: &[u8]| {
         record: u64::from(*o),
         ownerid: Bytes::copy_from_slice(&[*o]),
         awaited: is(awaited, *o),
+        waited: 0,
     };
     let mut now = Millis(0);
     let mut grace = Grace::start(now, GRACE_MS, before.iter().map(record).collect());
