@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Display};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use weft_dev::SeededRng;
@@ -23,6 +23,8 @@ pub const DIRS: u64 = 4;
 /// Bytes that a watcher reads, again and again.
 const WATCHED: u64 = 16 << 10;
 const WATCHES: u32 = 100;
+/// So many bytes take a while: a fault can be in the middle.
+const MUCH: u64 = 1 << 20;
 
 /// One client.
 #[derive(Clone, Debug)]
@@ -79,6 +81,8 @@ pub struct Judge {
     pub tries: AtomicU64,
     pub looked_later: AtomicU64,
     later: Mutex<VecDeque<Later>>,
+    /// Whether a fault waits for somebody who writes much.
+    wants_writer: (Mutex<bool>, Condvar),
     troubles: Mutex<Vec<Trouble>>,
     files: AtomicU64,
     began: Instant,
@@ -103,6 +107,7 @@ impl Judge {
             tries: AtomicU64::new(0),
             looked_later: AtomicU64::new(0),
             later: Mutex::default(),
+            wants_writer: Default::default(),
             troubles: Mutex::default(),
             files: AtomicU64::new(0),
             began: Instant::now(),
@@ -253,6 +258,22 @@ impl Judge {
         }
     }
 
+    /// Returns when somebody begins to write much, or after this time.
+    pub fn until_somebody_writes(&self, time: Duration) {
+        let (wants, came) = &self.wants_writer;
+        let mut wants = wants.lock().expect("no panic in here");
+        *wants = true;
+        drop(came.wait_timeout_while(wants, time, |wants| *wants).expect("no panic in here"));
+    }
+
+    /// Somebody begins to write this much.
+    fn writes(&self, len: u64) {
+        let (wants, came) = &self.wants_writer;
+        let mut wants = wants.lock().expect("no panic in here");
+        *wants &= len < MUCH;
+        came.notify_all();
+    }
+
     /// A fault begins, or is over.
     pub fn fault(&self, name: &str, begins: bool) {
         let mut troubles = self.troubles.lock().expect("no panic in here");
@@ -359,6 +380,7 @@ impl Round<'_> {
         let (writer, reader) = (&mut *self.hands.0, &mut *self.hands.1);
         let watches = self.step.watch && end > 0 && !self.cans[1].is_command;
         let open = Op::Open { flags: "r", mode: 0, name: self.name.to_owned() };
+        self.judge.writes(self.step.act.writes());
         let watch = [open, Op::Again { at, len: end - at, times: WATCHES }, Op::Close];
         let (changed, watched) = std::thread::scope(|scope| {
             let watched = watches.then(|| scope.spawn(|| reader.act(&watch)));

@@ -233,6 +233,8 @@ impl Run {
                 if let Some(fault) = next.next()
                     && Instant::now() < deadline
                 {
+                    judge.until_somebody_writes(Duration::from_secs(5));
+                    std::thread::sleep(Duration::from_millis(rng.below(60)));
                     judge.fault(&fault.to_string(), true);
                     site.suffer(*fault, rng);
                     judge.fault(&fault.to_string(), false);

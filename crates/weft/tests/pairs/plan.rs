@@ -106,7 +106,7 @@ pub fn plan(seed: u64, class: usize, pair: [Can; 2]) -> Plan {
     let count = 4 + rng.index(5);
     let mut steps = Vec::new();
     for n in 0..count {
-        let swapped = n > 0 && rng.one_in(3);
+        let swapped = n > 0 && rng.one_in(2);
         let can = pair[usize::from(swapped)];
         let within = |rng: &mut SeededRng| least + rng.below(most - least + 1);
         let act = if n == 0 || model.file.is_none() {
@@ -205,6 +205,20 @@ impl Act {
             Act::Locked { turns, len, .. } => {
                 pair.iter().all(|can| can.locks) && size + u64::from(turns) * len <= most
             }
+        }
+    }
+
+    /// Bytes that it writes.
+    pub fn writes(&self) -> u64 {
+        match *self {
+            Act::Replace { len }
+            | Act::Write { len, .. }
+            | Act::Append { len, .. }
+            | Act::Map { len, .. }
+            | Act::Direct { len, .. }
+            | Act::Rename { len }
+            | Act::Copy { len } => len,
+            _ => 0,
         }
     }
 
