@@ -127,8 +127,8 @@ impl Tree {
         attrs: &Attrs,
         flags: i32,
     ) -> (u64, FopenFlags) {
-        self.inodes.opened(ino, &io);
-        let is_writable = options_of(flags).write;
+        let OpenOptions { read, write: is_writable, .. } = options_of(flags);
+        self.inodes.opened(ino, &io, read && is_writable);
         let is_cached = self.inodes.is_cached(ino, attrs.change);
         let is_large = attrs.size.unwrap_or(0) >= DIRECT_FROM_BYTES;
         let mut how = FopenFlags::empty();

@@ -45,6 +45,9 @@ struct Inode {
     /// Change attribute as a server told it last, and when it was asked.
     seen: Option<(u64, Instant)>,
     opens: Vec<Weak<FileIo>>,
+    /// Those of them for reading and writing: through others the kernel maps no page that a program
+    /// writes to.
+    mappable: Vec<Weak<FileIo>>,
     /// When it was last written through this mount.
     written: Option<Instant>,
     /// The name that it was last told by, as a hash.
@@ -62,6 +65,7 @@ impl Inode {
             cached: None,
             seen: None,
             opens: Vec::new(),
+            mappable: Vec::new(),
             written: None,
             name: None,
             listed: None,
@@ -203,12 +207,25 @@ impl Inodes {
         self.lock().by_number.get(&number).map(|inode| inode.fh.clone()).ok_or(Errno::ESTALE)
     }
 
-    /// Notes an open of a file.
-    pub fn opened(&self, number: u64, io: &Arc<FileIo>) {
+    /// Notes an open of a file, and whether it is for reading and writing.
+    pub fn opened(&self, number: u64, io: &Arc<FileIo>, is_mappable: bool) {
         let mut known = self.lock();
         let Some(inode) = known.by_number.get_mut(&number) else { return };
-        inode.opens.retain(|open| open.strong_count() > 0);
+        for opens in [&mut inode.opens, &mut inode.mappable] {
+            opens.retain(|open| open.strong_count() > 0);
+        }
         inode.opens.push(Arc::downgrade(io));
+        if is_mappable {
+            inode.mappable.push(Arc::downgrade(io));
+        }
+    }
+
+    /// Whether the kernel may have pages of a file that were written through a mapping and that it
+    /// has not told us of.
+    pub fn may_have_mapped_writes(&self, number: u64) -> bool {
+        let known = self.lock();
+        let inode = known.by_number.get(&number);
+        inode.is_some_and(|inode| inode.mappable.iter().any(|open| open.strong_count() > 0))
     }
 
     /// A file is written: its size may be another one from now on.

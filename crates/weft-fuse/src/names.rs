@@ -90,6 +90,10 @@ impl Tree {
     ) -> Result<FileAttr, Errno> {
         let fh = self.inodes.handle(ino)?;
         let (size, opens) = (attrs.size, self.inodes.opens(ino));
+        if attrs.time_modify_set.is_some() && self.inodes.may_have_mapped_writes(ino) {
+            // The kernel sends what was written through mappings first: later it would set the time.
+            self.forget_pages(ino).await;
+        }
         for io in opens.iter().filter(|_| size.is_none()) {
             match io.commit_for_others().await {
                 Err(e) if e.is_no_room() => {

@@ -166,6 +166,24 @@ fn a_user_mounts_for_himself() {
     assert_eq!(listed.stdout, b"theirs\n", "{}", support::words(&listed));
 }
 
+/// What was written through a mapping before a file's time was set does not set it again.
+#[test]
+fn a_time_set_after_a_mapped_write_stays() {
+    let mounted = Mounted::start(&[]);
+    fs::write(mounted.path("script"), MAPPED_THEN_TIMED).unwrap();
+    assert_eq!(mounted.shell(0, "python3 script"), (true, "[1000.0, 1000.0] b'yx'".to_string()));
+}
+
+/// By the descriptor, and by the name.
+const MAPPED_THEN_TIMED: &str = "import mmap,os,time
+open('f','wb').write(b'x'*8192); at=[]
+for by in lambda fd: fd, lambda fd: 'f':
+    fd=os.open('f',os.O_RDWR); m=mmap.mmap(fd,8192); m[0:1]=b'y'
+    os.utime(by(fd),(1000,1000)); m.close(); os.close(fd); time.sleep(1.2)
+    at.append(os.stat('f').st_mtime)
+print(at, open('f','rb').read(2))
+";
+
 /// What another client writes is seen by who opens the file after that one has closed it, whatever
 /// was cached here.
 #[test]
