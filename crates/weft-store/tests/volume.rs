@@ -628,7 +628,7 @@ fn an_open_file_outlives_its_last_name() {
     assert!(removed.last_link && removed.delete.is_none());
     assert_eq!(volume.inode(ino).value.unwrap().nlink, 0);
     let linked = volume.link(ino, ROOT, b"back", &root(), at(2)).value;
-    assert_eq!(linked, Err(StoreError::NotFound));
+    assert_eq!(linked, Err(StoreError::Stale));
     assert_eq!(volume.orphans(None, 9).value.unwrap(), [ino]);
     assert_eq!(volume.orphans(Some(ino), 9).value.unwrap(), []);
     let owed = volume.release_orphan(ino, at(3)).value.unwrap().unwrap();

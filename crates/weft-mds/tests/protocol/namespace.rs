@@ -290,6 +290,11 @@ async fn link_outcomes() {
     in_file.expect(NfsStat::NOTDIR).await;
     let other = c.by_user(1000).putfh(&file).savefh().putrootfh().op(link("x"));
     other.expect(NfsStat::ACCESS).await;
+    // Its errors (§15.2) have no NOENT for a file that is open and has no name any more.
+    let (gone, _) = c.file("gone").await;
+    c.compound().putrootfh().op(remove("gone")).send().await.ok();
+    let of_gone = c.compound().putfh(&gone).savefh().putrootfh().op(link("x"));
+    of_gone.expect(NfsStat::STALE).await;
 }
 
 /// Names are bytes: what is no UTF-8, or the same letter written otherwise, is another name

@@ -20,8 +20,8 @@ pub struct Linked {
 impl Volume {
     /// Makes `name` in `dir` another name of `ino`.
     ///
-    /// **Errors.** NameTooLong, BadName; Stale, IsDirectory (`ino`), NotDirectory (`dir`); Access;
-    /// Exists; NotFound (an orphan has no name to link); TooManyLinks.
+    /// **Errors.** NameTooLong, BadName; Stale (`ino` has no name left), IsDirectory (`ino`),
+    /// NotDirectory (`dir`); Access; Exists; TooManyLinks.
     pub fn link(
         &self,
         ino: InodeNo,
@@ -56,7 +56,7 @@ fn linkable(
     }
     check::may_add(&parent, inode.kind, cred)?;
     if inode.nlink == 0 {
-        return Err(StoreError::NotFound);
+        return Err(StoreError::Stale);
     }
     check::linkable(&inode)?;
     Ok((inode, parent))
