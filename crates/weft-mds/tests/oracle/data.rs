@@ -304,6 +304,9 @@ impl Run {
             verdict = verdict.and(self.gives(a, at, super::world::SEARCH));
         }
         let mut args = self.open_args(a, access, claim);
+        if args.share_deny != share::DENY_NONE {
+            verdict = verdict.and(self.denies(a, id));
+        }
         args.openhow = match by {
             By::Handle | By::Reclaim(_) | By::Name => None,
             _ => Some(how(by, mode(0o600))),
@@ -319,6 +322,12 @@ impl Run {
             self.world.cut(id, 0);
         }
         self.note_open(a, id, (owner, access), &reply.open())
+    }
+
+    /// To keep others from a file by a share denial: who may write it may.
+    fn denies(&self, a: Actor, id: NodeId) -> Verdict {
+        let writes = self.world.nodes[id].gives(&self.who(a), super::world::WRITE);
+        self.gate_to_change(a).and(Verdict::of(writes))
     }
 
     fn note_open(
