@@ -305,7 +305,7 @@ impl Run {
         }
         let mut args = self.open_args(a, access, claim);
         if args.share_deny != share::DENY_NONE {
-            verdict = verdict.and(self.denies(a, id));
+            verdict = verdict.and(self.denies(a, id, by));
         }
         args.openhow = match by {
             By::Handle | By::Reclaim(_) | By::Name => None,
@@ -324,10 +324,13 @@ impl Run {
         self.note_open(a, id, (owner, access), &reply.open())
     }
 
-    /// To keep others from a file by a share denial: who may write it may.
-    fn denies(&self, a: Actor, id: NodeId) -> Verdict {
-        let writes = self.world.nodes[id].gives(&self.who(a), super::world::WRITE);
-        self.gate_to_change(a).and(Verdict::of(writes))
+    /// To keep others from a file by a share denial: who may write it may, and the owner again what
+    /// he says that he had.
+    fn denies(&self, a: Actor, id: NodeId, by: By) -> Verdict {
+        let (node, who) = (&self.world.nodes[id], self.who(a));
+        let had = matches!(by, By::Reclaim(_) | By::Exclusive(_)) && node.is_owner(&who);
+        let writes = self.gate_to_change(a).and(Verdict::of(node.gives(&who, super::world::WRITE)));
+        writes.lenient_if(had)
     }
 
     fn note_open(
