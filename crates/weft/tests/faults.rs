@@ -234,6 +234,8 @@ fn puts_survive_the_death_of_the_metadata_server() {
     let source = servers.source(5, bytes);
     let puts: Vec<Child> =
         (0..3).map(|n| start(&servers, &["put", &source, &format!("/file{n}")])).collect();
+    // Past its OPEN, each of them: of one that is under way nobody would know whether it was done.
+    support::until("all puts", PATIENCE, || (servers.objects(1).0 >= 3).then_some(()));
     until_holding(&servers, 1, 8 * MIB);
     servers.kill9("mds");
     let killed = Instant::now();
