@@ -91,7 +91,7 @@ impl Tree {
         let fh = self.inodes.handle(ino)?;
         let (size, opens) = (attrs.size, self.inodes.opens(ino));
         if attrs.time_modify_set.is_some() && self.inodes.may_have_mapped_writes(ino) {
-            // The kernel sends what was written through mappings first: later it would set the time.
+            // The kernel sends what was written through mappings: later that would set the time.
             self.forget_pages(ino).await;
         }
         for io in opens.iter().filter(|_| size.is_none()) {
