@@ -220,7 +220,7 @@ impl Inodes {
         }
     }
 
-    /// Whether the kernel may have pages of a file that were written through a mapping and that it
+    /// True if the kernel may have pages of a file that were written through a mapping and that it
     /// has not told us of.
     pub fn may_have_mapped_writes(&self, number: u64) -> bool {
         let known = self.lock();

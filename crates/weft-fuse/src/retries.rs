@@ -1,4 +1,4 @@
-//! Who was told to look a name up again before it opens what the name leads to.
+//! Threads that were told to look a name up again before they open the file.
 
 use std::{
     collections::HashMap,
@@ -34,7 +34,7 @@ impl Retries {
         }
     }
 
-    /// What the thread looked up is not there: it does not open it.
+    /// The name that the thread looked up is not there: no open follows.
     pub fn gives_up(&self, thread: u32) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&thread);
     }

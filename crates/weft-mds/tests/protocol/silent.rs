@@ -12,6 +12,7 @@ use weft_nfs::{
 use crate::{
     delegations::{delegation, delegreturn, recalled, statuses, test_stateid, until_done},
     support::*,
+    write_delegations::{closed_file, wanting},
 };
 
 /// Longer than any callback of the server waits with this lease, and shorter than the lease.
@@ -23,25 +24,12 @@ async fn cluster(lease_s: u32) -> Cluster {
     Cluster::with(Options { lease_s, export, ..Options::default() }).await
 }
 
-fn wanting(access: u32) -> OpenArgs {
-    OpenArgs { share_access: access, ..open("o", OpenClaim::Fh) }
-}
-
 fn want_read() -> OpenArgs {
     wanting(share::ACCESS_READ | share::WANT_READ_DELEG)
 }
 
 fn open_to_write() -> OpArgs {
     OpArgs::Open(wanting(share::ACCESS_WRITE | share::WANT_NO_DELEG))
-}
-
-/// A file that nobody has open or delegated.
-async fn closed_file(c: &mut Client, name: &str) -> FileHandle {
-    let share_access = share::ACCESS_BOTH | share::WANT_NO_DELEG;
-    let made = OpenArgs { share_access, ..open_create("maker", name) };
-    let made = c.compound().putrootfh().open(made).getfh().send().await.ok();
-    c.compound().putfh(&made.fh()).op(close(made.stateid())).expect(NfsStat::OK).await;
-    made.fh()
 }
 
 /// So many files, each delegated to the client to write in place of an open.

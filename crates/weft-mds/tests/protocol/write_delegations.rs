@@ -26,7 +26,7 @@ async fn cluster(data_servers: u32) -> Cluster {
 }
 
 /// A file that nobody has open or delegated.
-async fn closed_file(c: &mut Client, name: &str) -> FileHandle {
+pub async fn closed_file(c: &mut Client, name: &str) -> FileHandle {
     let share_access = share::ACCESS_BOTH | share::WANT_NO_DELEG;
     let made = OpenArgs { share_access, ..open_create("maker", name) };
     let made = c.compound().putrootfh().open(made).getfh().send().await.ok();
@@ -34,7 +34,7 @@ async fn closed_file(c: &mut Client, name: &str) -> FileHandle {
     made.fh()
 }
 
-fn wanting(access: u32) -> OpenArgs {
+pub fn wanting(access: u32) -> OpenArgs {
     OpenArgs { share_access: access, ..open("o", OpenClaim::Fh) }
 }
 

@@ -256,11 +256,7 @@ impl Library {
 
 impl Hand for Library {
     fn act(&mut self, ops: &[Op]) -> Result<String, Failure> {
-        let mut answer = String::new();
-        for (index, op) in ops.iter().enumerate() {
-            answer += &self.one(op).map_err(|(errno, words)| Failure { index, errno, words })?;
-        }
-        Ok(answer)
+        one_by_one(ops, |op| self.one(op))
     }
 }
 
@@ -314,12 +310,18 @@ impl Commands {
 
 impl Hand for Commands {
     fn act(&mut self, ops: &[Op]) -> Result<String, Failure> {
-        let mut answer = String::new();
-        for (index, op) in ops.iter().enumerate() {
-            answer += &self.one(op).map_err(|(errno, words)| Failure { index, errno, words })?;
-        }
-        Ok(answer)
+        one_by_one(ops, |op| self.one(op))
     }
+}
+
+/// Does acts until one fails; all that they told.
+fn one_by_one(
+    ops: &[Op],
+    mut one: impl FnMut(&Op) -> Result<String, (i32, String)>,
+) -> Result<String, Failure> {
+    let each = ops.iter().enumerate();
+    each.map(|(index, op)| one(op).map_err(|(errno, words)| Failure { index, errno, words }))
+        .collect()
 }
 
 /// As `hand.c` tells of a file.
