@@ -52,20 +52,30 @@ impl Tree {
     /// believes of its size and times is no older than this, when it hears of it.
     ///
     /// # Errors
-    /// ESTALE where the kernel has followed a name that was listed a moment ago: it looks that up
-    /// then, and opens what has the name now.
+    /// ESTALE where the kernel has followed a name that was listed a moment ago, or that others
+    /// have given to another file since: it looks that up then, and opens what has the name now.
     pub async fn open(
         &self,
         (nodes, thread): (&Nodes, u32),
         ino: u64,
         flags: i32,
     ) -> Result<(u64, FopenFlags), Errno> {
-        let fh = self.inodes.handle(ino)?;
-        if self.inodes.is_from_list(ino, self.valid)
-            && self.retries.is_first(thread, Instant::now())
-        {
+        let was_looked_up = self.retries.what(thread, ino, Instant::now()).is_some();
+        if self.inodes.is_from_list(ino, self.valid) && !was_looked_up {
             return Err(Errno::ESTALE);
         }
+        let opened = self.open_number(nodes, ino, flags).await;
+        self.retries.end(thread);
+        opened
+    }
+
+    async fn open_number(
+        &self,
+        nodes: &Nodes,
+        ino: u64,
+        flags: i32,
+    ) -> Result<(u64, FopenFlags), Errno> {
+        let fh = self.inodes.handle(ino)?;
         // What others of this client have written to it is told to this open.
         flush(&self.inodes.opens(ino)).await;
         let asked_at = Instant::now();

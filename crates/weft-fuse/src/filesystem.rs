@@ -4,7 +4,7 @@ use std::{
     ffi::OsStr,
     path::Path,
     sync::{Arc, atomic::Ordering},
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use bytes::Bytes;
@@ -51,13 +51,14 @@ pub struct WeftFs {
 struct Call {
     tree: Arc<Tree>,
     nodes: Nodes,
+    thread: u32,
 }
 
 impl WeftFs {
     /// What a request of this caller works with.
     fn call(&self, request: &Request) -> Call {
         let nodes = self.nodes.acting_for(self.callers.credential(request));
-        Call { tree: self.tree.clone(), nodes }
+        Call { tree: self.tree.clone(), nodes, thread: request.pid() }
     }
 
     fn answer(&self, answer: impl Future<Output = ()> + Send + 'static) {
@@ -66,6 +67,14 @@ impl WeftFs {
 }
 
 impl Call {
+    /// What the thread is told that asked by a path; on ESTALE it looks that up once more.
+    fn told<T>(&self, answer: Result<T, Errno>) -> Result<T, Errno> {
+        if answer.as_ref().is_err_and(|e| e.code() == Errno::ESTALE.code()) {
+            self.tree.retries.begin(self.thread, Instant::now());
+        }
+        answer
+    }
+
     fn entry(&self, reply: ReplyEntry, answer: Result<FileAttr, Errno>) {
         match answer {
             Ok(attr) => {
@@ -140,11 +149,11 @@ impl Filesystem for WeftFs {
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let (call, thread, name) = (self.call(request), request.pid(), component(name));
+        let (call, name) = (self.call(request), component(name));
         self.answer(async move {
-            let answer = call.tree.lookup(&call.nodes, parent.0, name).await;
+            let answer = call.tree.lookup((&call.nodes, call.thread), parent.0, name).await;
             if answer.is_err() {
-                call.tree.retries.gives_up(thread);
+                call.tree.retries.end(call.thread);
             }
             call.entry(reply, answer);
         });
@@ -157,7 +166,7 @@ impl Filesystem for WeftFs {
     fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         let call = self.call(request);
         self.answer(async move {
-            match call.tree.getattr(&call.nodes, ino.0).await {
+            match call.told(call.tree.getattr(&call.nodes, ino.0).await) {
                 Ok((attr, valid)) => reply.attr(&valid, &attr),
                 Err(e) => reply.error(e),
             }
@@ -195,13 +204,16 @@ impl Filesystem for WeftFs {
         self.answer(async move {
             let which = (ino.0, fh.map(|fh| fh.0));
             let answer = call.tree.setattr(&call.nodes, which, attrs).await;
-            call.attr(reply, answer);
+            call.attr(reply, call.told(answer));
         });
     }
 
     fn readlink(&self, request: &Request, ino: INodeNo, reply: ReplyData) {
         let call = self.call(request);
-        self.answer(async move { data(reply, call.tree.readlink(&call.nodes, ino.0).await) });
+        self.answer(async move {
+            let answer = call.tree.readlink((&call.nodes, call.thread), ino.0).await;
+            data(reply, call.told(answer));
+        });
     }
 
     fn mknod(
@@ -301,9 +313,10 @@ impl Filesystem for WeftFs {
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let (call, thread) = (self.call(request), request.pid());
+        let call = self.call(request);
         self.answer(async move {
-            match call.tree.open((&call.nodes, thread), ino.0, flags.0).await {
+            let answer = call.tree.open((&call.nodes, call.thread), ino.0, flags.0).await;
+            match call.told(answer) {
                 Ok((number, how)) => reply.opened(FileHandle(number), how),
                 Err(e) => reply.error(e),
             }
@@ -508,7 +521,8 @@ impl Filesystem for WeftFs {
     fn access(&self, request: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
         let call = self.call(request);
         self.answer(async move {
-            empty(reply, call.tree.access(&call.nodes, ino.0, mask.bits()).await);
+            let allowed = call.tree.access(&call.nodes, ino.0, mask.bits()).await;
+            empty(reply, call.told(allowed));
         });
     }
 
@@ -529,7 +543,7 @@ impl Filesystem for WeftFs {
         let (call, value) = (self.call(request), Bytes::copy_from_slice(value));
         self.answer(async move {
             let set = call.tree.setxattr(&call.nodes, ino.0, (key, value), flags);
-            empty(reply, set.await);
+            empty(reply, call.told(set.await));
         });
     }
 
@@ -547,14 +561,16 @@ impl Filesystem for WeftFs {
         };
         let call = self.call(request);
         self.answer(async move {
-            xattr(reply, size, call.tree.getxattr(&call.nodes, ino.0, key).await);
+            let value = call.tree.getxattr(&call.nodes, ino.0, key).await;
+            xattr(reply, size, call.told(value));
         });
     }
 
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
         let call = self.call(request);
         self.answer(async move {
-            xattr(reply, size, call.tree.listxattr(&call.nodes, ino.0).await);
+            let keys = call.tree.listxattr(&call.nodes, ino.0).await;
+            xattr(reply, size, call.told(keys));
         });
     }
 
@@ -565,7 +581,8 @@ impl Filesystem for WeftFs {
         };
         let call = self.call(request);
         self.answer(async move {
-            empty(reply, call.tree.removexattr(&call.nodes, ino.0, key).await);
+            let removed = call.tree.removexattr(&call.nodes, ino.0, key).await;
+            empty(reply, call.told(removed));
         });
     }
 

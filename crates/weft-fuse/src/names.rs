@@ -11,24 +11,34 @@ use weft_client::{
     io::FileIo,
     node::{NODE_ATTRS, Node, Nodes, OpenOptions, OpenedName, Space, Vouched},
 };
-use weft_nfs::{Attrs, Component, SpecData, Stateid, access, ops::CreateType};
+use weft_nfs::{
+    Attrs, Component, FileHandle, FileType, SpecData, Stateid, access, ops::CreateType,
+};
 
 use crate::{
     attr::{decode_device, file_attr},
     errno::OrErrno,
-    tree::{Creation, Tree},
+    retries::AT_ONCE,
+    tree::{Creation, Found, Tree},
 };
 
+/// So often a link may be replaced between the look for it and its reading.
+const LOOKS_MAX: u32 = 16;
+
 impl Tree {
+    /// Looks a name up for a thread.
     pub async fn lookup(
-        &self,
-        nodes: &Nodes,
+        self: &Arc<Self>,
+        (nodes, thread): (&Nodes, u32),
         parent: u64,
         name: Component,
     ) -> Result<FileAttr, Errno> {
         let dir = self.inodes.handle(parent)?;
         let asked_at = Instant::now();
-        let mut node = nodes.lookup(&dir, name.clone()).await.or_errno()?;
+        let mut node = match self.retries.is_under_way(thread, asked_at) {
+            true => self.find_again((nodes, thread), &dir, &name).await?,
+            false => nodes.lookup(&dir, name.clone()).await.or_errno()?,
+        };
         // What is written here counts, as in `getattr`.
         let number = self.inodes.number(&node)?;
         let opens = self.inodes.opens(number);
@@ -41,6 +51,50 @@ impl Tree {
             opens.iter().for_each(|io| io.forget_kept());
         }
         self.told(&node, (parent, &name))
+    }
+
+    /// Looks a name up for a thread that was told ESTALE, and keeps what it finds for its next
+    /// request: a file is open until then, if the caller may read it, and a link has been read.
+    async fn find_again(
+        self: &Arc<Self>,
+        (nodes, thread): (&Nodes, u32),
+        dir: &FileHandle,
+        name: &Component,
+    ) -> Result<Node, Errno> {
+        let options = OpenOptions { read: true, ..OpenOptions::default() };
+        let (node, found) = match nodes.open(dir, name.clone(), options).await {
+            Ok(OpenedName { node, io, .. }) => (node, Found::File(io)),
+            Err(_) => self.find_unopened(nodes, dir, name).await?,
+        };
+        self.retries.found(thread, self.inodes.number(&node)?, found);
+        let tree = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(AT_ONCE + Duration::from_secs(1)).await;
+            tree.retries.end_if_over(thread, Instant::now());
+        });
+        Ok(node)
+    }
+
+    /// What has a name and cannot be opened; where a link leads that still has its name then.
+    async fn find_unopened(
+        &self,
+        nodes: &Nodes,
+        dir: &FileHandle,
+        name: &Component,
+    ) -> Result<(Node, Found), Errno> {
+        let mut looks = 0;
+        loop {
+            let node = nodes.lookup(dir, name.clone()).await.or_errno()?;
+            if node.attrs.file_type != Some(FileType::LNK) {
+                return Ok((node, Found::Other));
+            }
+            looks += 1;
+            match nodes.readlink(&node.fh).await.or_errno() {
+                Ok(target) => return Ok((node, Found::Link(target))),
+                Err(e) if e.code() == Errno::ESTALE.code() && looks < LOOKS_MAX => {}
+                Err(e) => return Err(e),
+            }
+        }
     }
 
     /// Attributes, and for how long they may be believed.
@@ -119,7 +173,11 @@ impl Tree {
         Ok(file_attr(ino, &set))
     }
 
-    pub async fn readlink(&self, nodes: &Nodes, ino: u64) -> Result<Bytes, Errno> {
+    /// Where a link leads, for a thread.
+    pub async fn readlink(&self, (nodes, thread): (&Nodes, u32), ino: u64) -> Result<Bytes, Errno> {
+        if let Some(Found::Link(target)) = self.retries.what(thread, ino, Instant::now()) {
+            return Ok(target);
+        }
         let fh = self.inodes.handle(ino)?;
         nodes.readlink(&fh).await.or_errno()
     }

@@ -1,42 +1,85 @@
-//! Threads that were told to look a name up again before they open the file.
+//! Threads that were answered ESTALE, and look the path up again before they ask once more.
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-/// The kernel looks up and opens again at once; what a thread does later is something else.
-const AT_ONCE: Duration = Duration::from_secs(10);
+/// The kernel looks up and asks again at once; what a thread does later is something else.
+pub const AT_ONCE: Duration = Duration::from_secs(10);
 /// From so many on, those that are over are dropped.
 const MANY: usize = 256;
 
-/// Threads whose open was answered ESTALE, and since when. On that the kernel looks every name of
-/// the path up again, and opens once more; a second ESTALE is what the program sees
-/// (`do_filp_open`, fs/namei.c).
-#[derive(Default)]
-pub struct Retries(Mutex<HashMap<u32, Instant>>);
+/// Threads that were answered ESTALE, since when, and what each has found since. On ESTALE the
+/// kernel looks every name of the path up again, and asks once more; a second ESTALE is what the
+/// program sees (`do_filp_open`, fs/namei.c; `retry_estale`, include/linux/namei.h). Between that
+/// look and that request others may give the name to another file: what was found is kept until
+/// then, in a form that outlives the name.
+pub struct Retries<T>(Mutex<HashMap<u32, Retry<T>>>);
 
-impl Retries {
-    /// True for the first open of a thread, which is to look the name up then; not for the next.
-    pub fn is_first(&self, thread: u32, now: Instant) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_over = |at: Instant| now.saturating_duration_since(at) > AT_ONCE;
+struct Retry<T> {
+    since: Instant,
+    found: Option<(u64, T)>,
+}
+
+impl<T> Retry<T> {
+    fn is_over(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) > AT_ONCE
+    }
+}
+
+impl<T> Default for Retries<T> {
+    fn default() -> Self {
+        Retries(Mutex::default())
+    }
+}
+
+impl<T: Clone> Retries<T> {
+    /// A thread is told ESTALE.
+    pub fn begin(&self, thread: u32, now: Instant) {
+        let mut told = self.lock();
         if told.len() > MANY {
-            told.retain(|_, at| !is_over(*at));
+            told.retain(|_, retry| !retry.is_over(now));
         }
-        match told.remove(&thread) {
-            Some(at) if !is_over(at) => false,
-            _ => {
-                told.insert(thread, now);
-                true
-            }
+        told.insert(thread, Retry { since: now, found: None });
+    }
+
+    /// Whether a thread looks up what it was told ESTALE for.
+    pub fn is_under_way(&self, thread: u32, now: Instant) -> bool {
+        self.lock().get(&thread).is_some_and(|retry| !retry.is_over(now))
+    }
+
+    /// A name of the path led a thread to this number; what was found by an earlier name goes.
+    pub fn found(&self, thread: u32, number: u64, what: T) {
+        if let Some(retry) = self.lock().get_mut(&thread) {
+            retry.found = Some((number, what));
         }
     }
 
-    /// The name that the thread looked up is not there: no open follows.
-    pub fn gives_up(&self, thread: u32) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&thread);
+    /// What a thread has found, if that has this number.
+    pub fn what(&self, thread: u32, number: u64, now: Instant) -> Option<T> {
+        let told = self.lock();
+        let (found, what) =
+            told.get(&thread).filter(|retry| !retry.is_over(now))?.found.as_ref()?;
+        (*found == number).then(|| what.clone())
+    }
+
+    /// The thread has what it asked for, or was told that it is not there.
+    pub fn end(&self, thread: u32) {
+        self.lock().remove(&thread);
+    }
+
+    /// Forgets a thread that did not ask again in time.
+    pub fn end_if_over(&self, thread: u32, now: Instant) {
+        let mut told = self.lock();
+        if told.get(&thread).is_some_and(|retry| retry.is_over(now)) {
+            told.remove(&thread);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Retry<T>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -44,25 +87,39 @@ impl Retries {
 mod tests {
     use super::*;
 
-    /// One thread after another is told, each once for an open, however many lists come between.
+    /// What one thread finds, by the last name of its path, counts for its next request alone.
     #[test]
-    fn once_for_each_open() {
+    fn what_was_found() {
         let (retries, now) = (Retries::default(), Instant::now());
-        assert!(retries.is_first(1, now) && retries.is_first(2, now));
-        assert!(!retries.is_first(1, now));
-        assert!(retries.is_first(1, now));
-        retries.gives_up(1);
-        assert!(retries.is_first(1, now), "an open that came to nothing counts for no other");
-        assert!(!retries.is_first(2, now));
-        assert!(retries.is_first(3, now) && retries.is_first(3, now + 2 * AT_ONCE));
+        retries.found(1, 10, "nobody asks again");
+        assert_eq!(retries.what(1, 10, now), None);
+        retries.begin(1, now);
+        retries.begin(2, now);
+        assert!(retries.is_under_way(1, now) && !retries.is_under_way(3, now));
+        retries.found(1, 10, "a directory");
+        retries.found(1, 11, "a file");
+        assert_eq!(retries.what(1, 10, now), None);
+        assert_eq!(retries.what(2, 11, now), None);
+        assert_eq!(retries.what(1, 11, now), Some("a file"));
+        retries.end(1);
+        assert_eq!(retries.what(1, 11, now), None);
+        assert!(!retries.is_under_way(1, now) && retries.is_under_way(2, now));
     }
 
     #[test]
     fn not_for_ever() {
         let (retries, now) = (Retries::default(), Instant::now());
+        let later = now + 2 * AT_ONCE;
+        retries.begin(1, now);
+        retries.found(1, 10, "a file");
+        retries.end_if_over(1, now);
+        assert_eq!(retries.what(1, 10, now), Some("a file"));
+        assert_eq!(retries.what(1, 10, later), None);
+        retries.end_if_over(1, later);
+        assert!(retries.lock().is_empty());
         for thread in 0..10_000 {
-            assert!(retries.is_first(thread, now + AT_ONCE * thread));
+            retries.begin(thread, now + 2 * AT_ONCE * thread);
         }
-        assert!(retries.0.lock().unwrap().len() <= MANY + 1);
+        assert!(retries.lock().len() <= MANY + 1);
     }
 }

@@ -15,6 +15,7 @@ use fuser::{Errno, FileAttr, FileType, INodeNo, Notifier};
 use tokio::sync::RwLock as AsyncRwLock;
 use weft_client::{
     ClientError,
+    io::FileIo,
     node::{DirChange, Node},
 };
 use weft_nfs::{Attrs, Component, attr::ModeUmask};
@@ -37,7 +38,7 @@ pub struct Tree {
     pub dirs: Slots<OpenDir>,
     pub locks: Arc<Locks>,
     pub recent: RecentAttrs,
-    pub retries: Retries,
+    pub retries: Retries<Found>,
     /// How long what the server told is believed.
     pub valid: Duration,
     /// What tells the kernel of changes, once it is mounted.
@@ -48,6 +49,17 @@ pub struct Tree {
     pub maps_direct: AtomicBool,
     /// Held for reading while an open is closed of which the kernel has let go.
     pub releasing: AsyncRwLock<()>,
+}
+
+/// What a thread has found that looked a path up again, in a form that outlives its name.
+#[derive(Clone)]
+pub enum Found {
+    /// Open, as long as this is kept.
+    File(#[expect(dead_code, reason = "it is kept, not used")] Arc<FileIo>),
+    /// Where it leads.
+    Link(Bytes),
+    /// Something else, or nothing that the caller may read.
+    Other,
 }
 
 /// Mode and umask of what a program makes.

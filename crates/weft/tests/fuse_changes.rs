@@ -4,8 +4,15 @@
 mod support;
 
 use std::{
+    fs::File,
     io::{BufRead, BufReader, Write},
+    os::unix::fs::PermissionsExt,
+    path::Path,
     process::{Child, ChildStdout},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -189,5 +196,66 @@ for line in sys.stdin:
         assert_eq!(python.ask("enough"), "clean");
     }
     python.ends();
+    mounted.mount.unmount();
+}
+
+/// What has a name at an instant, with the bytes of `current` and the end of the link.
+fn by_path(dir: &Path) -> Vec<(&'static str, std::io::Result<bool>)> {
+    let (current, link) = (dir.join("current"), dir.join("link"));
+    let mode = std::fs::Permissions::from_mode(0o644);
+    vec![
+        ("read", std::fs::read(&current).map(|bytes| bytes == [b'x'; 100])),
+        ("stat", std::fs::metadata(&current).map(|about| about.len() == 100)),
+        ("chmod", std::fs::set_permissions(&current, mode).map(|()| true)),
+        ("write", File::options().write(true).open(&current).map(|_| true)),
+        ("readlink", std::fs::read_link(&link).map(|to| to.as_os_str().len() == 4)),
+        ("through the link", std::fs::read(&link).map(|bytes| bytes == b"the end")),
+    ]
+}
+
+/// A file and a link are replaced by rename as fast as one mount can, as programs publish what is
+/// new. Whoever uses their paths on another mount, also with names that he has just listed, gets
+/// what was or what is: no name is missing or stale at any time.
+#[test]
+fn names_that_are_replaced_all_the_time() {
+    let mounted = Mounted::start();
+    let other = Mount::of(mounted.cluster.port(), &[]);
+    let path = |name: &str| mounted.mount.path(name);
+    std::fs::write(path("to 1"), "the end").unwrap();
+    std::fs::write(path("to 2"), "the end").unwrap();
+    let publish = |n: usize| {
+        std::fs::write(path("new"), [b'x'; 100]).unwrap();
+        std::fs::rename(path("new"), path("current")).unwrap();
+        std::os::unix::fs::symlink(format!("to {}", n % 2 + 1), path("new link")).unwrap();
+        std::fs::rename(path("new link"), path("link")).unwrap();
+    };
+    publish(0);
+    let began = Instant::now();
+    let is_over = || began.elapsed() > Duration::from_secs(4);
+    let (tried, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let uses = |lists: bool| {
+        while !is_over() {
+            if lists {
+                let listed = std::fs::read_dir(other.path("")).unwrap();
+                // What is renamed meanwhile need not be there when it is asked for.
+                listed.for_each(|entry| drop(entry.unwrap().metadata()));
+            }
+            for (what, outcome) in by_path(&other.path("")) {
+                tried.fetch_add(1, Ordering::Relaxed);
+                if !matches!(outcome, Ok(true)) {
+                    wrong.lock().unwrap().push((what, outcome));
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| (1..).take_while(|_| !is_over()).for_each(publish));
+        scope.spawn(|| uses(true));
+        uses(false);
+    });
+    let (tried, wrong) = (tried.into_inner(), wrong.into_inner().unwrap());
+    assert!(tried > 300, "only {tried} uses, on a machine that is too busy for this test");
+    assert!(wrong.is_empty(), "{} of {tried}, first {:?}", wrong.len(), wrong[0]);
+    other.unmount();
     mounted.mount.unmount();
 }
