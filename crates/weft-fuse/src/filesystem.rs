@@ -155,7 +155,7 @@ impl Filesystem for WeftFs {
             if answer.is_err() {
                 call.tree.retries.end(call.thread);
             }
-            call.entry(reply, answer);
+            call.entry(reply, call.told(answer));
         });
     }
 

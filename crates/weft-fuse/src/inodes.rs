@@ -12,7 +12,7 @@ use std::{
 
 use fuser::Errno;
 use weft_client::{io::FileIo, node::Node};
-use weft_nfs::{Component, FileHandle, Fsid};
+use weft_nfs::{Component, FileHandle, FileType, Fsid};
 
 /// FUSE's number of the root.
 pub const ROOT: u64 = 1;
@@ -38,6 +38,7 @@ struct Known {
 
 struct Inode {
     fh: FileHandle,
+    is_dir: bool,
     /// How often the kernel was told of it, less what it has forgotten.
     lookups: u64,
     /// Change attribute of the bytes in the kernel's page cache.
@@ -58,9 +59,10 @@ struct Inode {
 
 impl Inode {
     /// One that the kernel was not told of yet.
-    fn new(fh: &FileHandle) -> Inode {
+    fn new(node: &Node) -> Inode {
         Inode {
-            fh: fh.clone(),
+            fh: node.fh.clone(),
+            is_dir: node.attrs.file_type == Some(FileType::DIR),
             lookups: 0,
             cached: None,
             seen: None,
@@ -87,7 +89,7 @@ impl Known {
 impl Inodes {
     /// With the root alone, which is never forgotten.
     pub fn new(root: &Node) -> Inodes {
-        let inode = Inode { lookups: 1, ..Inode::new(&root.fh) };
+        let inode = Inode { lookups: 1, ..Inode::new(root) };
         Inodes {
             root_fileid: root.attrs.fileid.unwrap_or(ROOT),
             fsid: root.attrs.fsid,
@@ -130,7 +132,7 @@ impl Inodes {
         let Known { by_number, numbers, .. } = &mut *known;
         let inode = by_number.entry(number).or_insert_with(|| {
             numbers.insert(node.fh.clone(), number);
-            Inode::new(&node.fh)
+            Inode::new(node)
         });
         inode.lookups += 1;
         Ok(number)
@@ -180,6 +182,13 @@ impl Inodes {
         let known = self.lock();
         let number = known.by_name.get(&known.hasher.hash_one(place))?;
         known.by_number.get(number).map(|inode| inode.fh.clone())
+    }
+
+    /// Whether a name is probably a directory's, as [`Inodes::probably`] has it.
+    pub fn is_probably_dir(&self, place: (u64, &Component)) -> bool {
+        let known = self.lock();
+        let number = known.by_name.get(&known.hasher.hash_one(place));
+        number.and_then(|number| known.by_number.get(number)).is_some_and(|inode| inode.is_dir)
     }
 
     /// The kernel has forgotten this many of the times that it was told of a number; whether it

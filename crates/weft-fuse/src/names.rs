@@ -22,11 +22,12 @@ use crate::{
     tree::{Creation, Found, Tree},
 };
 
-/// So often a link may be replaced between the look for it and its reading.
+/// So often what has a name may be replaced between the look for it and the next request.
 const LOOKS_MAX: u32 = 16;
 
 impl Tree {
-    /// Looks a name up for a thread.
+    /// Looks a name up for a thread. What others replace meanwhile is looked up again: the kernel
+    /// does that for a thread once, and an open of what was found may need it.
     pub async fn lookup(
         self: &Arc<Self>,
         (nodes, thread): (&Nodes, u32),
@@ -34,12 +35,28 @@ impl Tree {
         name: Component,
     ) -> Result<FileAttr, Errno> {
         let dir = self.inodes.handle(parent)?;
-        let asked_at = Instant::now();
-        let mut node = match self.retries.is_under_way(thread, asked_at) {
-            true => self.find_again((nodes, thread), &dir, &name).await?,
-            false => nodes.lookup(&dir, name.clone()).await.or_errno()?,
-        };
-        // What is written here counts, as in `getattr`.
+        let mut looks = 0;
+        loop {
+            let asked_at = Instant::now();
+            let node = match self.retries.is_under_way(thread, asked_at) {
+                true => self.find_again((nodes, thread), &dir, (parent, &name)).await?,
+                false => nodes.lookup(&dir, name.clone()).await.or_errno()?,
+            };
+            looks += 1;
+            match self.found((nodes, asked_at), node, (parent, &name)).await {
+                Err(e) if e.code() == Errno::ESTALE.code() && looks < LOOKS_MAX => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    /// The kernel is told what was found. What is written here counts, as in `getattr`.
+    async fn found(
+        &self,
+        (nodes, asked_at): (&Nodes, Instant),
+        mut node: Node,
+        place: (u64, &Component),
+    ) -> Result<FileAttr, Errno> {
         let number = self.inodes.number(&node)?;
         let opens = self.inodes.opens(number);
         if !opens.is_empty() {
@@ -50,7 +67,7 @@ impl Tree {
         if self.inodes.has_changed(number, node.attrs.change, asked_at) {
             opens.iter().for_each(|io| io.forget_kept());
         }
-        self.told(&node, (parent, &name))
+        self.told(&node, place)
     }
 
     /// Looks a name up for a thread that was told ESTALE, and keeps what it finds for its next
@@ -59,12 +76,11 @@ impl Tree {
         self: &Arc<Self>,
         (nodes, thread): (&Nodes, u32),
         dir: &FileHandle,
-        name: &Component,
+        place: (u64, &Component),
     ) -> Result<Node, Errno> {
-        let options = OpenOptions { read: true, ..OpenOptions::default() };
-        let (node, found) = match nodes.open(dir, name.clone(), options).await {
-            Ok(OpenedName { node, io, .. }) => (node, Found::File(io)),
-            Err(_) => self.find_unopened(nodes, dir, name).await?,
+        let (node, found) = match self.find_open(nodes, dir, place).await {
+            Some((node, io)) => (node, Found::File(io)),
+            None => self.find_unopened(nodes, dir, place.1).await?,
         };
         self.retries.found(thread, self.inodes.number(&node)?, found);
         let tree = self.clone();
@@ -73,6 +89,28 @@ impl Tree {
             tree.retries.end_if_over(thread, Instant::now());
         });
         Ok(node)
+    }
+
+    /// Opens what has a name, if that is a file and the caller may read it. One that is probably
+    /// delegated is looked up, and opened without a request.
+    async fn find_open(
+        &self,
+        nodes: &Nodes,
+        dir: &FileHandle,
+        place: (u64, &Component),
+    ) -> Option<(Node, Arc<FileIo>)> {
+        if self.inodes.is_probably_dir(place) {
+            return None;
+        }
+        let probably = self.inodes.probably(place);
+        if probably.is_some_and(|fh| nodes.attrs_known(&fh).is_some()) {
+            let node = nodes.lookup(dir, place.1.clone()).await.ok()?;
+            if let Ok(opened) = nodes.open_node(&node.fh, OpenOptions::read()).await {
+                return Some((node, opened.io));
+            }
+        }
+        let opened = nodes.open(dir, place.1.clone(), OpenOptions::read()).await.ok()?;
+        Some((opened.node, opened.io))
     }
 
     /// What has a name and cannot be opened; where a link leads that still has its name then.
