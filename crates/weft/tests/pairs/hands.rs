@@ -45,6 +45,11 @@ pub trait Hand: Send {
     /// The first act that failed; those after it were not done.
     fn act(&mut self, ops: &[Op]) -> Result<String, Failure>;
 
+    /// Whether it does not do what it is asked to any more.
+    fn is_lost(&self) -> bool {
+        false
+    }
+
     /// Looks at the whole file as it was asked to; none if there is no such name.
     ///
     /// # Errors
@@ -84,7 +89,7 @@ impl Pool {
             for stream in listener.incoming().flatten() {
                 stream.set_nodelay(true).expect("an option");
                 stream.set_read_timeout(Some(PATIENCE)).expect("an option");
-                let mut hand = Remote { stream: BufReader::new(stream) };
+                let mut hand = Remote { stream: BufReader::new(stream), is_lost: false };
                 let mut name = String::new();
                 if hand.stream.read_line(&mut name).is_ok() {
                     pool.put(name.trim(), Box::new(hand));
@@ -94,8 +99,11 @@ impl Pool {
         port
     }
 
-    /// A hand is free.
+    /// A hand is free. One that is lost is let go: its late answer would be taken for another's.
     pub fn put(&self, name: &str, hand: Box<dyn Hand>) {
+        if hand.is_lost() {
+            return;
+        }
         let mut free = self.free.lock().expect("no panic in here");
         free.entry(name.to_owned()).or_default().push(hand);
         self.changed.notify_all();
@@ -126,17 +134,33 @@ impl Pool {
 /// A process that is asked by TCP: `tests/guest/hand.c` or `tests/pairs/hand.py`.
 struct Remote {
     stream: BufReader<TcpStream>,
+    is_lost: bool,
+}
+
+impl Remote {
+    fn ask(&mut self, ops: &[Op]) -> io::Result<String> {
+        if self.is_lost {
+            return Err(ErrorKind::NotConnected.into());
+        }
+        let mut answer = String::new();
+        self.stream.get_mut().write_all(line(ops).as_bytes())?;
+        match self.stream.read_line(&mut answer)? {
+            0 => Err(ErrorKind::UnexpectedEof.into()),
+            _ => Ok(answer),
+        }
+    }
 }
 
 impl Hand for Remote {
+    fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
     fn act(&mut self, ops: &[Op]) -> Result<String, Failure> {
-        let lost =
-            |e: io::Error| Failure { index: 0, errno: EIO, words: format!("hung or ended: {e}") };
-        let mut answer = String::new();
-        self.stream.get_mut().write_all(line(ops).as_bytes()).map_err(lost)?;
-        if self.stream.read_line(&mut answer).map_err(lost)? == 0 {
-            return Err(lost(ErrorKind::UnexpectedEof.into()));
-        }
+        let answer = self.ask(ops).map_err(|e| {
+            self.is_lost = true;
+            Failure { index: 0, errno: EIO, words: format!("hung or ended: {e}") }
+        })?;
         if let Some(told) = answer.strip_prefix("ok") {
             return Ok(told.trim().to_owned());
         }
