@@ -47,7 +47,7 @@ pub const DATA_ENVELOPE_BYTES: u32 = 2 << 10;
 pub const CACHED_REPLY_BYTES: u32 = 8 << 10;
 /// Operations in one of our COMPOUNDs, SEQUENCE included.
 pub const OPS_MAX: u32 = 32;
-/// How often a request that ends states is sent again, if it is unknown whether it was executed.
+/// How often a request is sent again of which it is unknown whether it was executed.
 pub const DOUBTS_MAX: u32 = 3;
 /// Slots of the back channel: recalls come one after another.
 pub const BACK_SLOTS: u32 = 2;

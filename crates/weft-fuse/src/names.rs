@@ -279,10 +279,8 @@ impl Tree {
 
     pub async fn remove(&self, nodes: &Nodes, parent: u64, name: Component) -> Result<(), Errno> {
         let dir = self.inodes.handle(parent)?;
-        let removed = match self.inodes.probably((parent, &name)) {
-            Some(file) => nodes.remove_file(&dir, name.clone(), &file).await,
-            None => nodes.remove(&dir, name.clone()).await,
-        };
+        let file = self.inodes.probably((parent, &name));
+        let removed = nodes.remove(&dir, name.clone(), file.as_ref()).await;
         self.recent.forget_files();
         let change = self.in_dir(parent, removed)?;
         self.dir_told(parent, change);
@@ -297,7 +295,8 @@ impl Tree {
     ) -> Result<(), Errno> {
         let (source, target) = (self.inodes.handle(from)?, self.inodes.handle(to)?);
         let (old, new) = (oldname.clone(), newname.clone());
-        let renamed = nodes.rename((&source, oldname), (&target, newname)).await;
+        let file = self.inodes.probably((from, &old));
+        let renamed = nodes.rename((&source, oldname), (&target, newname), file.as_ref()).await;
         self.recent.forget_all();
         let (source, target) = self.in_dir(to, renamed)?;
         self.inodes.renamed((from, &old), (to, &new));

@@ -18,9 +18,10 @@ fn is_repeatable(op: &OpArgs) -> bool {
         (Repeatable::Always, _) => true,
         // What insists on a key being there, or not, fails the second time.
         (Repeatable::ByArguments, OpArgs::Setxattr(set)) => set.option == SetxattrOption::EITHER,
-        // A second plain OPEN by the same owner only upgrades the first.
+        // A second plain OPEN by the same owner only upgrades the first, and an exclusive one with
+        // the same verifier opens the file that the first has made.
         (Repeatable::ByArguments, OpArgs::Open(open)) => {
-            matches!(open.openhow, None | Some(CreateHow::Unchecked(_)))
+            !matches!(open.openhow, Some(CreateHow::Guarded(_)))
         }
         (Repeatable::ByArguments | Repeatable::Never, _) => false,
     }

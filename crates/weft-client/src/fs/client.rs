@@ -13,6 +13,7 @@ use crate::{
     layout::{DataServers, DeviceCache, Drivers, FilesDriver, FlexFilesDriver, LayoutDriver},
     local::LOCAL_SOCKETS,
     node::{NODE_ATTRS, Nodes},
+    random::random,
     rpc::Credential,
     session::{Session, SessionOptions},
     waiting::OnWait,
@@ -137,7 +138,8 @@ impl Client {
         });
         returns.to(&cluster);
         let scratch = Arc::new(Scratch::of(identity.owner_id()));
-        let nodes = Nodes::new(cluster, (files, returns), lock_notices);
+        let first_owner = u64::from_be_bytes(random()?);
+        let nodes = Nodes::new(cluster, (files, returns), lock_notices, first_owner);
         Ok(Client { nodes, scratch, eager: options.eager, declined: Arc::default() })
     }
 

@@ -164,7 +164,7 @@ impl Client {
         let (from, to) = (from.as_ref(), to.as_ref());
         let (source, oldname) = self.resolve_parent(from).await?;
         let (target, newname) = self.resolve_parent(to).await?;
-        self.nodes.rename((&source, oldname), (&target, newname)).await.map(drop).at(from)
+        self.nodes.rename((&source, oldname), (&target, newname), None).await.map(drop).at(from)
     }
 
     /// Sets a file's size.

@@ -6,6 +6,7 @@
 
 mod access;
 mod attrs;
+mod doubts;
 mod listing;
 mod locks;
 mod names;
@@ -81,13 +82,15 @@ impl std::fmt::Debug for Nodes {
 
 impl Nodes {
     /// Those of a cluster, for the user of its session; opens are listed in `files`, delegations go
-    /// back by `returns`, and what the server says of locks is told by `lock_notices`.
+    /// back by `returns`, and what the server says of locks is told by `lock_notices`. Open-owners
+    /// are numbered from `first_owner` on, a random number, so that no other client has the same.
     pub(crate) fn new(
         cluster: Arc<Cluster>,
         (files, returns): (Arc<OpenFiles>, Arc<Returns>),
         lock_notices: Arc<Notify>,
+        first_owner: u64,
     ) -> Nodes {
-        let owners = Arc::new(AtomicU64::new(1));
+        let owners = Arc::new(AtomicU64::new(first_owner));
         Nodes { mds: cluster.mds.clone(), cluster, files, returns, owners, lock_notices }
     }
 

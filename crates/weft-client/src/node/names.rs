@@ -83,6 +83,15 @@ impl Nodes {
         dir: &FileHandle,
         newname: Component,
     ) -> Result<(Attrs, DirChange), ClientError> {
+        self.link_surely(file, dir, &newname).await
+    }
+
+    pub(super) async fn link_once(
+        &self,
+        file: &FileHandle,
+        dir: &FileHandle,
+        newname: Component,
+    ) -> Result<(Attrs, DirChange), ClientError> {
         let link = OpArgs::Link(LinkArgs { newname });
         let mut ops = vec![putfh(file), OpArgs::Savefh, putfh(dir), link];
         ops.extend([OpArgs::Restorefh, getattr(NODE_ATTRS)]);
@@ -98,11 +107,25 @@ impl Nodes {
         Ok((attrs, DirChange { info: linked.change, attrs: attrs_told(done.nth(1)) }))
     }
 
-    /// Takes a name away (RFC 8881 §18.25): of a file, a link, or an empty directory.
+    /// Takes a name away (RFC 8881 §18.25): of this file, link or empty directory, as far as is
+    /// known.
     ///
     /// # Errors
     /// [`ClientError`].
     pub async fn remove(
+        &self,
+        dir: &FileHandle,
+        target: Component,
+        file: Option<&FileHandle>,
+    ) -> Result<DirChange, ClientError> {
+        let Some(file) = file else { return self.remove_once(dir, target).await };
+        match self.remove_delegated(dir, &target, file).await? {
+            Some(change) => Ok(change),
+            None => self.remove_surely(dir, &target, file).await,
+        }
+    }
+
+    pub(super) async fn remove_once(
         &self,
         dir: &FileHandle,
         target: Component,
@@ -113,19 +136,15 @@ impl Nodes {
     }
 
     /// [`Nodes::remove`] of what is this file's only name, as far as is known: then its delegation,
-    /// if one is held, goes back in the same request, before the server asks for it.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn remove_file(
+    /// if one is held, goes back in the same request, before the server asks for it. None if that
+    /// is not how it was removed.
+    async fn remove_delegated(
         &self,
         dir: &FileHandle,
-        target: Component,
+        target: &Component,
         file: &FileHandle,
-    ) -> Result<DirChange, ClientError> {
-        let Some(leaving) = self.returns.with_last_name(file) else {
-            return self.remove(dir, target).await;
-        };
+    ) -> Result<Option<DirChange>, ClientError> {
+        let Some(leaving) = self.returns.with_last_name(file) else { return Ok(None) };
         let mut ops = leaving.ops();
         let before = ops.len();
         ops.extend(removing(dir, target.clone()));
@@ -133,11 +152,16 @@ impl Nodes {
         ops.extend([putfh(file), getattr(Bitmap::of(&[AttrNo::NUMLINKS]))]);
         let outcome = self.mds.compound_outcome(ops).await;
         self.cluster.names_changed();
-        let mut outcome = outcome?;
+        let mut outcome = match outcome {
+            Err(ClientError::OutcomeUnknown { .. }) => {
+                return self.is_removed(dir, target, file).await;
+            }
+            outcome => outcome?,
+        };
         if outcome.done.len() < before {
             // The server has another idea of the delegation, which is not what this is about.
             drop(leaving);
-            return self.remove(dir, target).await;
+            return Ok(None);
         }
         let mut done = outcome.done.split_off(before);
         let looked = attrs_told(done.drain(done.len().min(3)..).nth(1));
@@ -147,22 +171,34 @@ impl Nodes {
             status == Some(NfsStat::STALE) || looked.is_some_and(|attrs| attrs.numlinks == Some(0));
         leaving.done(is_removed && is_gone);
         if is_removed {
-            return removed_by(done);
+            return removed_by(done).map(Some);
         }
         match status {
             // By itself it is asked for again until the server has time for it.
-            Some(NfsStat::DELAY | NfsStat::GRACE) => self.remove(dir, target).await,
-            _ => outcome.into_result().and_then(removed_by),
+            Some(NfsStat::DELAY | NfsStat::GRACE) => Ok(None),
+            _ => outcome.into_result().and_then(removed_by).map(Some),
         }
     }
 
     /// Gives a name of one directory another one, perhaps in another directory (RFC 8881 §18.26).
     /// What has the new name is replaced, if it may be. What that did to the one directory and the
-    /// other.
+    /// other. It is the name of this file, as far as is known.
     ///
     /// # Errors
     /// [`ClientError`].
     pub async fn rename(
+        &self,
+        (source, oldname): (&FileHandle, Component),
+        (target, newname): (&FileHandle, Component),
+        file: Option<&FileHandle>,
+    ) -> Result<(DirChange, DirChange), ClientError> {
+        match file {
+            Some(file) => self.rename_surely((source, &oldname), (target, &newname), file).await,
+            None => self.rename_once((source, oldname), (target, newname)).await,
+        }
+    }
+
+    pub(super) async fn rename_once(
         &self,
         (source, oldname): (&FileHandle, Component),
         (target, newname): (&FileHandle, Component),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weft_nfs::{
     Acl, Attrs, Bitmap, Component, FileHandle, OpArgs, OpNum, OpOk, Seqid, StateOwner, Stateid,
+    Verifier,
     attr::ModeUmask,
     ops::{CreateHow, OpenArgs, OpenClaim, OpenDelegation, OpenOk, SetattrArgs},
     share,
@@ -70,6 +71,14 @@ pub(crate) struct Opening {
     asking: Asking,
 }
 
+/// The verifier of an exclusive create, which no other open has: the number of its owner.
+fn verifier_of(owner: &StateOwner) -> Verifier {
+    let mut number = [0; 8];
+    let known = number.len().min(owner.owner.0.len());
+    number[..known].copy_from_slice(&owner.owner.0[..known]);
+    Verifier(number)
+}
+
 impl OpenOptions {
     /// Opens for reading only.
     pub fn read() -> OpenOptions {
@@ -89,7 +98,8 @@ impl OpenOptions {
 
     /// OPEN of a name in the current directory; a new file gets this list.
     pub(crate) fn open(self, name: Component, owner: StateOwner, acl: Option<Acl>) -> OpenArgs {
-        self.claim(OpenClaim::Null(name), owner, self.how(acl))
+        let how = self.how(&owner, acl);
+        self.claim(OpenClaim::Null(name), owner, how)
     }
 
     /// OPEN of the current file.
@@ -128,14 +138,16 @@ impl OpenOptions {
         }
     }
 
-    fn how(self, acl: Option<Acl>) -> Option<CreateHow> {
+    /// How the file is made. An exclusive create that is repeated opens the file that it made
+    /// before, by its verifier (§18.16.3).
+    fn how(self, owner: &StateOwner, acl: Option<Acl>) -> Option<CreateHow> {
         let mode = self.create?;
         let size = (self.truncate && !self.exclusive).then_some(0);
         let mode_umask = self.umask.map(|umask| ModeUmask { mode, umask });
         let mode = mode_umask.is_none().then_some(mode);
         let attrs = Box::new(Attrs { mode, mode_umask, acl, size, ..Attrs::default() });
         Some(match self.exclusive {
-            true => CreateHow::Guarded(attrs),
+            true => CreateHow::Exclusive41(verifier_of(owner), attrs),
             false => CreateHow::Unchecked(attrs),
         })
     }

@@ -6,6 +6,7 @@ mod fake;
 mod blocking;
 mod cached;
 mod closes;
+mod doubts;
 mod files;
 mod gather;
 mod mirrors;

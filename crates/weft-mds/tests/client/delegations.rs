@@ -508,13 +508,13 @@ async fn removing_gives_back() {
     let counts = || (count(&cluster, "SEQUENCE"), count(&cluster, "DELEGRETURN"));
     let fh = delegated("/f").await;
     let before = counts();
-    one.nodes().remove_file(&root, name("f"), &fh).await.unwrap();
+    one.nodes().remove(&root, name("f"), Some(&fh)).await.unwrap();
     assert_eq!((counts(), one.nodes().delegations_held()), ((before.0 + 1, before.1 + 1), 0));
 
     let fh = delegated("/g").await;
     one.nodes().link(&fh, &root, name("h")).await.unwrap();
     one.nodes().vouched_attrs(&fh).await.unwrap();
-    one.nodes().remove_file(&root, name("g"), &fh).await.unwrap();
+    one.nodes().remove(&root, name("g"), Some(&fh)).await.unwrap();
     assert_eq!(one.nodes().delegations_held(), 1, "it has another name");
     // A server that has another idea of the delegation removes the name all the same.
     one.nodes().vouched_attrs(&fh).await.unwrap();
@@ -523,7 +523,7 @@ async fn removing_gives_back() {
     let putfh = OpArgs::Putfh(PutfhArgs { object: fh.clone() });
     one.session().compound(vec![putfh, OpArgs::Delegreturn(back)]).await.unwrap();
     alone.close().await.unwrap();
-    one.nodes().remove_file(&root, name("h"), &fh).await.unwrap();
+    one.nodes().remove(&root, name("h"), Some(&fh)).await.unwrap();
     eventually("it is forgotten", || one.nodes().delegations_held() == 0).await;
     // What cannot be removed is told.
     let fh = delegated("/i").await;
@@ -537,7 +537,7 @@ async fn removing_gives_back() {
     let other = delegated("/j").await;
     one.nodes().remove_file(&root, name("j"), &other).await.unwrap();
     delegated("/j").await;
-    one.nodes().remove_file(&root, name("j"), &fh).await.unwrap();
+    one.nodes().remove(&root, name("j"), Some(&fh)).await.unwrap();
     let unguarded = Change { file: fh.clone(), what: What::Unguarded };
     eventually("it is told", || told.0.lock().unwrap().contains(&unguarded)).await;
     assert!(told.0.lock().unwrap().iter().all(|change| change.file != other), "that is gone");
@@ -545,7 +545,7 @@ async fn removing_gives_back() {
 
     // One that is open is given back when the server asks, after the open was told to it.
     let alone = open(one.nodes(), &fh).await.unwrap().io;
-    one.nodes().remove_file(&root, name("i"), &fh).await.unwrap();
+    one.nodes().remove(&root, name("i"), Some(&fh)).await.unwrap();
     eventually("it is given back", || one.nodes().delegations_held() == 0).await;
     alone.forget_kept();
     assert_eq!(alone.read(0, 9).await.unwrap(), "x");

@@ -97,9 +97,9 @@ async fn remove_tree(remote: &Remote, root: &Path) -> Outcome {
                 levels.push(below);
                 continue;
             }
-            let Some(Emptied { name, path, .. }) = levels.pop() else { break };
+            let Some(Emptied { fh, name, path, .. }) = levels.pop() else { break };
             if let Some(above) = levels.last() {
-                match nodes.remove(&above.fh, name).await {
+                match nodes.remove(&above.fh, name, Some(&fh)).await {
                     // What came meanwhile is found when that is looked at again.
                     Err(e) if matches!(e.status(), Some(NfsStat::NOENT | NfsStat::NOTEMPTY)) => {}
                     done => done.map(drop).map_err(|error| FsError { path, error })?,
@@ -121,7 +121,7 @@ async fn empty_directory(client: &Client, dir: &mut Emptied) -> Outcome<Option<E
             continue;
         };
         let path = dir.path.join(OsStr::from_bytes(&name.0));
-        match nodes.remove(&dir.fh, name.clone()).await {
+        match nodes.remove(&dir.fh, name.clone(), attrs.filehandle.as_ref()).await {
             Err(e) if e.status() == Some(NfsStat::NOENT) => {}
             Err(e) if e.status() == Some(NfsStat::NOTEMPTY) => {
                 let fh = match attrs.filehandle {

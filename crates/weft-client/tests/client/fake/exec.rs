@@ -56,6 +56,10 @@ impl State {
         if matches!(fault, Some(Fault::DropBefore(_))) {
             return None;
         }
+        if matches!(fault, Some(Fault::DropBeforeAndForget(_))) {
+            self.sessions.clear();
+            return None;
+        }
         if matches!(fault, Some(Fault::LoseDataBefore(_))) {
             self.lose_data();
         }
@@ -352,6 +356,15 @@ impl State {
                 self.dir(inode(c)?)?.insert(a.newname.0, moved);
                 Ok(OpOk::Rename(RenameOk { source: no_change, target: no_change }))
             }
+            OpArgs::Link(a) => {
+                let linked = inode_of(c.saved.as_ref())?;
+                let dir = self.dir(inode(c)?)?;
+                if dir.contains_key(&a.newname.0) {
+                    return Err(NfsStat::EXIST.into());
+                }
+                dir.insert(a.newname.0, linked);
+                Ok(OpOk::Link(LinkOk { change: no_change }))
+            }
             OpArgs::Readdir(a) => self.readdir(inode(c)?, &a),
             OpArgs::Clone(a) => {
                 let (from, to) = ((a.src_stateid, a.src_offset), (a.dst_stateid, a.dst_offset));
@@ -398,13 +411,20 @@ impl State {
             OpenClaim::Null(name) => {
                 let (parent, new) = (inode(c)?, self.fresh());
                 match (self.dir(parent)?.get(&name.0).copied(), &a.openhow) {
-                    (Some(_), Some(CreateHow::Guarded(_))) => return Err(NfsStat::EXIST.into()),
+                    (Some(ino), Some(CreateHow::Exclusive41(verifier, _)))
+                        if self.verifiers.get(&ino) != Some(verifier) =>
+                    {
+                        return Err(NfsStat::EXIST.into());
+                    }
                     (Some(ino), _) => ino,
                     (None, None) => return Err(NfsStat::NOENT.into()),
                     (None, Some(_)) => {
                         self.dir(parent)?.insert(name.0, new);
                         let data = Vec::new();
                         self.nodes.insert(new, Node::File { data, size: 0, striped: false });
+                        if let Some(CreateHow::Exclusive41(verifier, _)) = &a.openhow {
+                            self.verifiers.insert(new, *verifier);
+                        }
                         new
                     }
                 }

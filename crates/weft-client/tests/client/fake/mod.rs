@@ -23,7 +23,7 @@ use weft_io::{RecordReader, RecordSender};
 use weft_layout::FlexFlags;
 use weft_nfs::{
     Attrs, FileHandle, LayoutType, NFS_PROGRAM, NFS_V4, NfsStat, OpNum, PROC_COMPOUND, SequenceId,
-    SessionId, SlotId, Stateid,
+    SessionId, SlotId, Stateid, Verifier,
     callback::{
         CB_PROC_COMPOUND, CB_VERSION, CbCompoundHeader, CbLayoutrecallArgs, CbOp, CbReply,
         CbSequenceArgs, LayoutRecall, NoReferringCalls,
@@ -46,6 +46,8 @@ pub enum Fault {
     DropAfter(OpNum),
     /// As above, and the sessions are forgotten.
     DropAfterAndForget(OpNum),
+    /// The sessions are forgotten, and nothing was executed.
+    DropBeforeAndForget(OpNum),
     /// The operation answers this.
     Status(OpNum, NfsStat),
     /// The second of these in a request answers this.
@@ -65,6 +67,7 @@ impl Fault {
             Fault::DropBefore(op)
             | Fault::DropAfter(op)
             | Fault::DropAfterAndForget(op)
+            | Fault::DropBeforeAndForget(op)
             | Fault::Status(op, _)
             | Fault::SecondStatus(op, _)
             | Fault::StatusBeside(op, _, _)
@@ -107,6 +110,8 @@ pub struct Slot {
 /// The server's memory.
 pub struct State {
     pub nodes: BTreeMap<u64, Node>,
+    /// Of files that were made exclusively.
+    pub verifiers: BTreeMap<u64, Verifier>,
     pub objects: HashMap<Bytes, Object>,
     /// Operations executed, replays not counted.
     pub executed: Vec<OpNum>,
@@ -180,6 +185,7 @@ impl Fake {
         let addr = listener.local_addr().unwrap();
         let state = State {
             nodes: BTreeMap::from([(1, Node::Dir(BTreeMap::new()))]),
+            verifiers: BTreeMap::new(),
             objects: HashMap::new(),
             executed: Vec::new(),
             refused: Vec::new(),
