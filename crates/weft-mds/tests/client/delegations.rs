@@ -527,7 +527,7 @@ async fn removing_gives_back() {
     eventually("it is forgotten", || one.nodes().delegations_held() == 0).await;
     // What cannot be removed is told.
     let fh = delegated("/i").await;
-    let refused = one.nodes().remove_file(&root, name("no such name"), &fh).await;
+    let refused = one.nodes().remove(&root, name("no such name"), Some(&fh)).await;
     assert_eq!(refused.unwrap_err().status(), Some(NfsStat::NOENT));
     assert_eq!(read(&one, &fh).await, "x");
     // Nobody goes on keeping what he knows of a file that is there and not vouched for any more.
@@ -535,7 +535,7 @@ async fn removing_gives_back() {
     let watcher: Arc<dyn Watcher> = told.clone();
     one.nodes().watch_with(Arc::downgrade(&watcher));
     let other = delegated("/j").await;
-    one.nodes().remove_file(&root, name("j"), &other).await.unwrap();
+    one.nodes().remove(&root, name("j"), Some(&other)).await.unwrap();
     delegated("/j").await;
     one.nodes().remove(&root, name("j"), Some(&fh)).await.unwrap();
     let unguarded = Change { file: fh.clone(), what: What::Unguarded };

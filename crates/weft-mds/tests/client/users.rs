@@ -69,7 +69,7 @@ async fn each_request_is_its_users() {
             refused(two.open_node(&node.fh, OpenOptions::read()).await),
             Some(NfsStat::ACCESS)
         );
-        assert_eq!(refused(two.remove(&home, file).await), Some(NfsStat::ACCESS));
+        assert_eq!(refused(two.remove(&home, file, None).await), Some(NfsStat::ACCESS));
         let asked = two.access(&node.fh, access::READ).await.unwrap();
         assert_eq!((asked.supported, asked.granted), (access::READ, 0));
         let OpenedNode { attrs, io, .. } =
@@ -166,7 +166,7 @@ async fn acts_by_handle() {
     io.close().await.unwrap();
     let (linked, _) = one.link(&file.fh, &home, name("g")).await.unwrap();
     assert_eq!(linked.numlinks, Some(2));
-    one.rename((&home, name("g")), (&home, name("h"))).await.unwrap();
+    one.rename((&home, name("g")), (&home, name("h")), None).await.unwrap();
     assert_eq!(refused(one.lookup(&home, name("g")).await), Some(NfsStat::NOENT));
     let said = CreateType::Link(Bytes::from_static(b"f"));
     let (link, _) = one.create(&home, name("link"), said, Attrs::default()).await.unwrap();
@@ -193,8 +193,8 @@ async fn acts_by_handle() {
     let space = one.space(&home).await.unwrap();
     assert!(space.total_bytes >= space.free_bytes && space.available_bytes > 0, "{space:?}");
     for gone in ["f", "h", "link"] {
-        one.remove(&home, name(gone)).await.unwrap();
+        one.remove(&home, name(gone), None).await.unwrap();
     }
-    root.remove(&top, name("home")).await.unwrap();
+    root.remove(&top, name("home"), None).await.unwrap();
     client.close().await;
 }
