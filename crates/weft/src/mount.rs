@@ -14,13 +14,16 @@ use std::{
 
 use clap::Args;
 use weft_client::fs::{Client, ClientOptions};
-use weft_fuse::{Mount, MountOptions, Unmounter};
+use weft_fuse::{Mount, MountOptions};
 use weft_io::LocalDir;
 
 use crate::{
     client_cmds::{Interrupts, connect_to, run_to_end},
     outcome::Outcome,
 };
+
+mod in_use;
+mod signals;
 
 /// What the process in the background says when the directory is mounted.
 const READY: &str = "ready";
@@ -109,19 +112,22 @@ async fn serve(args: &MountArgs) -> Outcome {
         let mount = mount(&client, &root, args).await;
         Outcome::Ok((client, mount?))
     };
-    let (client, mut mount) = tokio::select! {
+    let (client, mount) = tokio::select! {
         mounted = mounting => mounted?,
         interrupted = interrupts.next() => return Err(interrupted.into()),
     };
-    let unmounter = mount.unmounter();
+    let ending = mount.ending();
     if args.ready {
         say_ready(log)?;
     }
-    let unmounting = tokio::spawn(unmount_on_signal(interrupts, unmounter));
-    let served = mount.serve().await;
-    unmounting.abort();
-    client.close().await;
-    Ok(served?)
+    let ended = tokio::select! {
+        served = mount.serve() => Ok(served?),
+        () = signals::asked_twice(&mut interrupts, &ending) => signals::end_now(&ending).await,
+    };
+    tokio::select! {
+        () = client.close() => ended,
+        _ = interrupts.next() => ended,
+    }
 }
 
 async fn mount(client: &Client, root: &Path, args: &MountArgs) -> Outcome<Mount> {
@@ -135,18 +141,6 @@ async fn mount(client: &Client, root: &Path, args: &MountArgs) -> Outcome<Mount>
     };
     let root = client.node(root).await?;
     Ok(Mount::new(client, &root, &args.dir, &options).await?)
-}
-
-/// A signal unmounts. While programs use the mount, that fails, and it goes on; again, and it ends
-/// all the same.
-async fn unmount_on_signal(mut interrupts: Interrupts, mut unmounter: Unmounter) {
-    loop {
-        let interrupted = interrupts.next().await;
-        match unmounter.unmount() {
-            Ok(()) => return,
-            Err(e) => tracing::warn!("{interrupted}, but it cannot be unmounted: {e}"),
-        }
-    }
 }
 
 /// Opens the log for appending. It is written as root for long: no link leads it elsewhere, and no
