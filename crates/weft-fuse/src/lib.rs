@@ -21,6 +21,7 @@ mod filesystem;
 mod inodes;
 mod listing;
 mod lock_ranges;
+mod lock_waits;
 mod locking;
 mod locks;
 mod mount;
