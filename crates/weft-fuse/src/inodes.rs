@@ -52,6 +52,8 @@ struct Inode {
     written: Option<Instant>,
     /// The name that it was last told by, as a hash.
     name: Option<u64>,
+    /// The directory of that name.
+    parent: Option<u64>,
     /// When the kernel was told of it by a list, whose names it believes for a while.
     listed: Option<Instant>,
 }
@@ -68,6 +70,7 @@ impl Inode {
             mappable: Vec::new(),
             written: None,
             name: None,
+            parent: None,
             listed: None,
         }
     }
@@ -141,11 +144,19 @@ impl Inodes {
         let mut known = self.lock();
         let hash = known.hasher.hash_one(place);
         let Some(inode) = known.by_number.get_mut(&number) else { return };
+        inode.parent = Some(place.0);
         let before = inode.name.replace(hash);
         if before != Some(hash) {
             known.forget_name(before, number);
             known.by_name.insert(hash, number);
         }
+    }
+
+    /// The number of the directory above another one, as the kernel follows `..`; of the root, its
+    /// own, as in any file system.
+    pub fn parent_of(&self, number: u64) -> u64 {
+        let known = self.lock();
+        known.by_number.get(&number).and_then(|inode| inode.parent).unwrap_or(ROOT)
     }
 
     /// The kernel was told of a number by a list.
@@ -384,6 +395,20 @@ mod tests {
         assert_eq!((found(ROOT, "b"), found(9, "c")), (None, Some(node(8).fh)));
         inodes.forget(8, 1);
         assert_eq!((found(9, "c"), inodes.lock().by_name.len()), (None, 0));
+    }
+
+    /// The directory above is the one of the last name; the root is above itself.
+    #[test]
+    fn directories_above() {
+        let inodes = Inodes::new(&node(1));
+        let name = Component(Bytes::from_static(b"d"));
+        for number in [7, 8] {
+            inodes.remember(&node(number)).unwrap();
+            inodes.named(number, (ROOT, &name));
+        }
+        assert_eq!([7, ROOT].map(|number| inodes.parent_of(number)), [ROOT; 2]);
+        inodes.renamed((ROOT, &name), (7, &name));
+        assert_eq!(inodes.parent_of(8), 7);
     }
 
     /// Bytes are good for the change attribute that they were read under, and no other.

@@ -416,3 +416,38 @@ for i in range(200):
     cost("removed: LOOKUP, REMOVE, with DELEGRETURN", "rm -r t", 2);
     mounted.unmount();
 }
+
+/// `.` and `..` of a listing have the numbers that `stat` tells, also after a directory has moved.
+#[test]
+fn a_listing_numbers_its_directory_and_the_one_above() {
+    let mounted = Mounted::start(&[]);
+    let script = "import os,ctypes
+class D(ctypes.Structure):
+    _fields_=[('ino',ctypes.c_uint64),('off',ctypes.c_int64),('len',ctypes.c_uint16),
+              ('type',ctypes.c_uint8),('name',ctypes.c_char*256)]
+libc=ctypes.CDLL(None); libc.opendir.restype=ctypes.c_void_p
+libc.readdir.argtypes=[ctypes.c_void_p]; libc.readdir.restype=ctypes.POINTER(D)
+def dots(path):
+    d=libc.opendir(path.encode()); found={}
+    while e:=libc.readdir(d): found[e.contents.name]=e.contents.ino
+    return found[b'.'],found[b'..']
+stats=lambda path: (os.stat(path).st_ino,os.stat(path+'/..').st_ino)
+os.makedirs('a/b/c'); os.mkdir('z')
+for path in 'a','a/b','a/b/c': assert dots(path)==stats(path),path
+os.rename('a/b','z/b')
+for path in 'z','z/b','z/b/c': assert dots(path)==stats(path),path
+assert dots('.')==(os.stat('.').st_ino,)*2
+print('fine')";
+    fs::write(mounted.path("script"), script).unwrap();
+    assert_eq!(mounted.shell(0, "python3 script"), (true, "fine".to_string()));
+    mounted.unmount();
+    mounted.mount_again(&[]);
+    let again = script.replace("os.makedirs('a/b/c'); os.mkdir('z')", "").replace(
+        "for path in 'a','a/b','a/b/c': assert dots(path)==stats(path),path
+os.rename('a/b','z/b')",
+        "",
+    );
+    fs::write(mounted.path("script"), again).unwrap();
+    assert_eq!(mounted.shell(0, "python3 script"), (true, "fine".to_string()));
+    mounted.unmount();
+}
