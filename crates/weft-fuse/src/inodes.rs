@@ -17,6 +17,9 @@ use weft_nfs::{Component, FileHandle, Fsid};
 /// FUSE's number of the root.
 pub const ROOT: u64 = 1;
 
+/// `S_ISUID` and `S_ISGID`, `include/uapi/linux/stat.h`.
+const SET_ID: u16 = 0o6000;
+
 /// The kernel has read a list by then, however busy the machine is.
 const READ_WITHIN: Duration = Duration::from_secs(1);
 
@@ -54,6 +57,8 @@ struct Inode {
     name: Option<u64>,
     /// The directory of that name.
     parent: Option<u64>,
+    /// True if the kernel was told of set-id bits.
+    has_set_id: bool,
     /// When the kernel was told of it by a list, whose names it believes for a while.
     listed: Option<Instant>,
 }
@@ -71,6 +76,7 @@ impl Inode {
             written: None,
             name: None,
             parent: None,
+            has_set_id: false,
             listed: None,
         }
     }
@@ -250,6 +256,19 @@ impl Inodes {
     pub fn is_unwritten_since(&self, number: u64, then: Instant) -> bool {
         let known = self.lock();
         known.by_number.get(&number).is_some_and(|inode| inode.written.is_none_or(|at| at < then))
+    }
+
+    /// Notes the permissions that the kernel is told of.
+    pub fn note_mode(&self, number: u64, mode: u16) {
+        if let Some(inode) = self.lock().by_number.get_mut(&number) {
+            inode.has_set_id = mode & SET_ID != 0;
+        }
+    }
+
+    /// True, once, if the kernel was told of set-id bits, which it may have to ask for again.
+    pub fn take_set_id(&self, number: u64) -> bool {
+        let mut known = self.lock();
+        known.by_number.get_mut(&number).is_some_and(|inode| std::mem::take(&mut inode.has_set_id))
     }
 
     /// The opens of a file.

@@ -451,3 +451,29 @@ os.rename('a/b','z/b')",
     assert_eq!(mounted.shell(0, "python3 script"), (true, "fine".to_string()));
     mounted.unmount();
 }
+
+/// A change by another user than root takes the set-id bits away: who has the file open on the same
+/// mount does not see them after it, though he asks for the mode alone.
+#[test]
+fn a_write_takes_set_id_bits_away_at_once() {
+    let mounted = Mounted::start(&["--attributes-valid", "30"]);
+    let script = "import os,sys
+way=sys.argv[1]
+fd=os.open('f',os.O_RDWR|(os.O_DIRECT if way=='direct' else 0))
+if way=='large': os.write(fd,b'x'*3000000)
+elif way=='truncate': os.ftruncate(fd,10)
+elif way=='allocate': os.posix_fallocate(fd,0,30000)
+elif way=='copy': os.copy_file_range(os.open('g',os.O_RDONLY),fd,5000)
+else: os.write(fd,b'x')";
+    fs::write(mounted.path("script"), script).unwrap();
+    for way in ["small", "large", "direct", "truncate", "allocate", "copy"] {
+        let acts = format!(
+            "rm -f f g; head -c 20000 /dev/zero > f; cp f g; chmod 6777 f
+            exec 3<f; stat f >stat; stat -c %a - <&3
+            setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups /usr/bin/python3 script {way}
+            stat -c %a - <&3"
+        );
+        assert_eq!(mounted.shell(0, &acts), (true, "6777\n777".to_string()), "{way}");
+    }
+    mounted.unmount();
+}
