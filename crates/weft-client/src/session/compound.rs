@@ -16,7 +16,7 @@ use crate::{
     core::{Backoff, SequenceFailure, Slot, first_unrepeatable},
     error::{ClientError, ProtocolError},
     rpc::{Credential, DirectPlacement, Placed, RpcError},
-    waiting::WaitReason,
+    waiting::{Requested, WaitReason},
 };
 
 /// How far a COMPOUND came.
@@ -159,7 +159,8 @@ impl Inner {
                 _ => &mut backoff,
             };
             let Some(wait) = waits.next_wait() else { return Ok(outcome) };
-            self.tell(WaitReason::of(status));
+            let request = Requested::of(ops, outcome.done.len(), op);
+            self.tell_of(WaitReason::of(status), Some(request));
             tokio::time::sleep(wait).await;
         }
     }
