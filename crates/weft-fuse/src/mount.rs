@@ -27,6 +27,8 @@ pub struct MountOptions {
     pub source: String,
     /// Nothing can be changed through it.
     pub read_only: bool,
+    /// Nothing on it can be started as a program.
+    pub no_exec: bool,
     /// Other users than the one who mounts it may use it, each in his own name. Only root can
     /// speak for others: to a server it is root who does.
     pub allow_other: bool,
@@ -42,6 +44,7 @@ impl Default for MountOptions {
         MountOptions {
             source: "weft".to_string(),
             read_only: false,
+            no_exec: false,
             allow_other: rustix::process::geteuid().is_root(),
             attributes_valid: Duration::from_secs(1),
             threads: 2,
@@ -212,6 +215,7 @@ fn config(options: &MountOptions) -> Config {
         // its caches, which the server does not see.
         MountOption::DefaultPermissions,
         if options.read_only { MountOption::RO } else { MountOption::RW },
+        if options.no_exec { MountOption::NoExec } else { MountOption::Exec },
     ];
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(options.threads.max(1));

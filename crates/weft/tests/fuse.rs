@@ -166,6 +166,32 @@ fn a_user_mounts_for_himself() {
     assert_eq!(listed.stdout, b"theirs\n", "{}", support::words(&listed));
 }
 
+/// mount.fuse, which mount(8) starts for the type `fuse.weft`, mounts with the options of fstab.
+#[test]
+fn fstab_options() {
+    let mounted = Mounted::start(&[]);
+    fs::write(mounted.path("f"), "x").unwrap();
+    mounted.unmount();
+    let source = format!("127.0.0.1:{}", mounted.cluster.port());
+    let mount = |options: &str| {
+        let kind = format!("fuse.{}", support::weft_binary().display());
+        let at = mounted.path("");
+        Command::new("/sbin/mount.fuse3")
+            .args([&source, &*at.to_string_lossy(), "-t", &kind, "-o", options])
+            .output()
+            .unwrap()
+    };
+    let refused = mount("rw,cache=strict");
+    assert!(support::words(&refused).contains("-o cache=strict: not known"), "{refused:?}");
+    let done = mount("ro,noexec,_netdev,nofail,x-systemd.automount,patience=60");
+    assert!(done.status.success(), "{}", support::words(&done));
+    assert_eq!(fs::read(mounted.path("f")).unwrap(), b"x");
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let line = mounts.lines().find(|line| line.starts_with(&source)).expect("a mount");
+    assert!(line.contains(" ro,") && line.contains(",noexec,"), "{line}");
+    mounted.unmount();
+}
+
 /// What was written through a mapping before a file's time was set does not set it again.
 #[test]
 fn a_time_set_after_a_mapped_write_stays() {
