@@ -15,7 +15,7 @@ pub struct Waiting {
     pub role: Role,
     /// Why.
     pub why: WaitReason,
-    /// The request that waits, if the server told which of its operations does.
+    /// What waits, if it is known.
     pub request: Option<Requested>,
 }
 
@@ -34,7 +34,19 @@ impl Requested {
         let before = ops.get(..=index).unwrap_or(ops);
         Requested { op, name: before.iter().rev().find_map(name_of).cloned() }
     }
+
+    /// The operation of a request that its sender would name: the last one that is about a name,
+    /// or else the last one that does not only set handles and tell attributes.
+    pub(crate) fn most_of(ops: &[OpArgs]) -> Option<Requested> {
+        let named = ops.iter().rposition(|op| name_of(op).is_some() && op.op() != OpNum::LOOKUP);
+        let index = named.or_else(|| ops.iter().rposition(|op| !ASIDE.contains(&op.op())));
+        let index = index.or_else(|| ops.len().checked_sub(1))?;
+        Some(Requested::of(ops, index, ops[index].op()))
+    }
 }
+
+/// Operations that come with others.
+const ASIDE: [OpNum; 4] = [OpNum::GETATTR, OpNum::GETFH, OpNum::SAVEFH, OpNum::RESTOREFH];
 
 /// The name in an operation.
 fn name_of(op: &OpArgs) -> Option<&Component> {
@@ -124,7 +136,7 @@ impl fmt::Display for Waiting {
 
 #[cfg(test)]
 mod tests {
-    use weft_nfs::ops::LookupArgs;
+    use weft_nfs::ops::{LookupArgs, RemoveArgs};
 
     use super::*;
 
@@ -148,6 +160,13 @@ mod tests {
         assert_eq!(said(0, OpNum::PUTROOTFH), "PUTROOTFH");
         assert_eq!(said(1, OpNum::LOOKUP), "LOOKUP of d");
         assert_eq!(said(3, OpNum::GETFH), "GETFH of a\\u{1b}[m");
+        let most = |ops: &[OpArgs]| Requested::most_of(ops).map(|most| most.to_string());
+        assert_eq!(most(&ops).as_deref(), Some("LOOKUP of z"));
+        let target = Component(b"f".as_slice().into());
+        let remove = OpArgs::Remove(RemoveArgs { target });
+        let removes = [OpArgs::Putrootfh, lookup("d"), remove, lookup("e"), OpArgs::Getfh];
+        assert_eq!(most(&removes).as_deref(), Some("REMOVE of f"));
+        assert_eq!((most(&[OpArgs::Getfh]).as_deref(), most(&[])), (Some("GETFH"), None));
         let request = Some(Requested::of(&ops, 1, OpNum::LOOKUP));
         let server = ([10, 0, 0, 1], 2049).into();
         let waiting = Waiting { server, role: Role::Mds, why: WaitReason::NoAnswer, request };

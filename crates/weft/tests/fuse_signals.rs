@@ -171,6 +171,18 @@ fn a_second_signal_ends_a_busy_mount() {
     }
 }
 
+/// A command that waits for a client which does not answer says with which operation on which name.
+#[test]
+fn a_wait_is_named() {
+    let busy = Busy::start(0);
+    busy.signal("-STOP");
+    support::until_stopped(busy.mount.id());
+    let removed = busy.cluster.weft(&["rm", "/d/f"]);
+    busy.signal("-CONT");
+    let said = support::words(&removed);
+    assert!(removed.status.success() && said.contains(": REMOVE of f: "), "{said}");
+}
+
 /// The second signal ends a mount whose server does not answer; the exit status says that
 /// something was not saved.
 #[test]

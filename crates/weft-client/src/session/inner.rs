@@ -75,6 +75,7 @@ impl Inner {
         &self,
         answer: impl Future<Output = T>,
         seen: impl Fn() -> u64,
+        request: Option<Requested>,
     ) -> T {
         let mut answer = std::pin::pin!(answer);
         loop {
@@ -84,7 +85,7 @@ impl Inner {
                 () = tokio::time::sleep(limits::QUIET_MAX) => {}
             }
             if seen() == before {
-                self.tell(WaitReason::NoAnswer);
+                self.tell_of(WaitReason::NoAnswer, request.clone());
             }
         }
     }
