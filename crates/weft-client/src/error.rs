@@ -90,7 +90,7 @@ pub enum ClientError {
     #[error("{0}")]
     Invalid(&'static str),
     /// The server has dropped our open as often as we opened the file again.
-    #[error("the server keeps dropping our open")]
+    #[error("the server keeps dropping our open file: is it restarted again and again? Try later")]
     OpenLost,
     /// A path leads through more symbolic links than [`crate::limits::SYMLINKS_MAX`].
     #[error("too many levels of symbolic links")]
@@ -289,7 +289,10 @@ pub fn describe(status: NfsStat) -> Option<&'static str> {
         NfsStat::WRONGSEC => "the server wants other credentials",
         NfsStat::MINOR_VERS_MISMATCH => "the server does not speak this NFS minor version",
         NfsStat::CLID_INUSE => "another client uses our identity",
-        NfsStat::BAD_STATEID | NfsStat::EXPIRED => "the server has dropped our open file",
+        NfsStat::BAD_STATEID | NfsStat::EXPIRED => {
+            "the server has dropped our open file: it was restarted, or did not hear from us for a \
+             lease. Try again"
+        }
         NfsStat::SERVERFAULT => "the server failed",
         _ => return None,
     })
@@ -298,6 +301,15 @@ pub fn describe(status: NfsStat) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An open that is lost is told with its reasons.
+    #[test]
+    fn words_of_a_lost_open() {
+        let lost = ClientError::Nfs { op: OpNum::READ, status: NfsStat::BAD_STATEID };
+        for e in [lost, ClientError::OpenLost] {
+            assert!(e.to_string().contains("restarted"), "{e}");
+        }
+    }
 
     /// Who is refused reads what to ask the administrator for.
     #[test]

@@ -52,4 +52,4 @@ mod waiting;
 
 pub use error::ClientError;
 pub use identity::Identity;
-pub use waiting::{OnWait, WaitReason, Waiting};
+pub use waiting::{OnWait, Requested, WaitReason, Waiting};

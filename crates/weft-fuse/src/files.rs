@@ -219,7 +219,7 @@ impl Tree {
 
     /// The kernel lets go of an open. Whoever wrote has heard of what failed, at `close(2)`, but
     /// for what was written by a mapping after that. The kernel does not wait for this, nor does
-    /// `umount`: [`Tree::all_released`] does.
+    /// `umount`: [`Tree::close_all`] does.
     pub async fn release(&self, ino: u64, number: u64) {
         let _under_way = self.releasing.read().await;
         self.unlock_through(ino, number).await;
@@ -229,9 +229,14 @@ impl Tree {
         }
     }
 
-    /// Waits for the opens that the kernel has let go of to be closed.
-    pub async fn all_released(&self) {
+    /// Closes all files, those included that the kernel has let go of already.
+    pub async fn close_all(&self) {
         drop(self.releasing.write().await);
+        for open in self.files.take_all() {
+            if let Err(e) = open.io.close().await {
+                tracing::warn!(fh = ?open.io.fh(), "close failed: {e}");
+            }
+        }
     }
 }
 

@@ -381,8 +381,13 @@ impl Filesystem for WeftFs {
         // Pages that were mapped have their place, however the file is open.
         let is_page = kind.contains(WriteFlags::FUSE_WRITE_CACHE);
         let appends = flags.0 & O_APPEND != 0 && !is_page;
+        let takes_set_id = kind.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         self.answer(async move {
-            match tree.write(place, data, appends).await {
+            let written = tree.write(place, data, appends).await;
+            if takes_set_id {
+                tree.set_id_may_be_gone(place.ino).await;
+            }
+            match written {
                 Ok(()) => reply.written(len),
                 Err(e) => reply.error(e),
             }

@@ -17,6 +17,9 @@ use weft_nfs::{Component, FileHandle, FileType, Fsid};
 /// FUSE's number of the root.
 pub const ROOT: u64 = 1;
 
+/// `S_ISUID` and `S_ISGID`, `include/uapi/linux/stat.h`.
+const SET_ID: u16 = 0o6000;
+
 /// The kernel has read a list by then, however busy the machine is.
 const READ_WITHIN: Duration = Duration::from_secs(1);
 
@@ -53,6 +56,10 @@ struct Inode {
     written: Option<Instant>,
     /// The name that it was last told by, as a hash.
     name: Option<u64>,
+    /// The directory of that name.
+    parent: Option<u64>,
+    /// True if the kernel was told of set-id bits.
+    has_set_id: bool,
     /// When the kernel was told of it by a list, whose names it believes for a while.
     listed: Option<Instant>,
 }
@@ -70,6 +77,8 @@ impl Inode {
             mappable: Vec::new(),
             written: None,
             name: None,
+            parent: None,
+            has_set_id: false,
             listed: None,
         }
     }
@@ -143,11 +152,19 @@ impl Inodes {
         let mut known = self.lock();
         let hash = known.hasher.hash_one(place);
         let Some(inode) = known.by_number.get_mut(&number) else { return };
+        inode.parent = Some(place.0);
         let before = inode.name.replace(hash);
         if before != Some(hash) {
             known.forget_name(before, number);
             known.by_name.insert(hash, number);
         }
+    }
+
+    /// The number of the directory above another one, as the kernel follows `..`; of the root, its
+    /// own, as in any file system.
+    pub fn parent_of(&self, number: u64) -> u64 {
+        let known = self.lock();
+        known.by_number.get(&number).and_then(|inode| inode.parent).unwrap_or(ROOT)
     }
 
     /// The kernel was told of a number by a list.
@@ -248,6 +265,19 @@ impl Inodes {
     pub fn is_unwritten_since(&self, number: u64, then: Instant) -> bool {
         let known = self.lock();
         known.by_number.get(&number).is_some_and(|inode| inode.written.is_none_or(|at| at < then))
+    }
+
+    /// Notes the permissions that the kernel is told of.
+    pub fn note_mode(&self, number: u64, mode: u16) {
+        if let Some(inode) = self.lock().by_number.get_mut(&number) {
+            inode.has_set_id = mode & SET_ID != 0;
+        }
+    }
+
+    /// True, once, if the kernel was told of set-id bits, which it may have to ask for again.
+    pub fn take_set_id(&self, number: u64) -> bool {
+        let mut known = self.lock();
+        known.by_number.get_mut(&number).is_some_and(|inode| std::mem::take(&mut inode.has_set_id))
     }
 
     /// The opens of a file.
@@ -393,6 +423,20 @@ mod tests {
         assert_eq!((found(ROOT, "b"), found(9, "c")), (None, Some(node(8).fh)));
         inodes.forget(8, 1);
         assert_eq!((found(9, "c"), inodes.lock().by_name.len()), (None, 0));
+    }
+
+    /// The directory above is the one of the last name; the root is above itself.
+    #[test]
+    fn directories_above() {
+        let inodes = Inodes::new(&node(1));
+        let name = Component(Bytes::from_static(b"d"));
+        for number in [7, 8] {
+            inodes.remember(&node(number)).unwrap();
+            inodes.named(number, (ROOT, &name));
+        }
+        assert_eq!([7, ROOT].map(|number| inodes.parent_of(number)), [ROOT; 2]);
+        inodes.renamed((ROOT, &name), (7, &name));
+        assert_eq!(inodes.parent_of(8), 7);
     }
 
     /// Bytes are good for the change attribute that they were read under, and no other.

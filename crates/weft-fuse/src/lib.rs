@@ -7,19 +7,21 @@
 //! hear, which `telling` tells it; `tree` is what is mounted, of which
 //! `names`, `files`, `space`, `locking`, `listing` and `xattrs` answer each request with a call of
 //! [`weft_client::node::Nodes`] in its caller's name; `filesystem` hands requests to tasks and
-//! answers back; [`Mount`] mounts all that and takes it away.
+//! answers back; [`Mount`] mounts all that and serves it, and [`Ending`] takes it away.
 //!
 //! **Invariants of absence.** Nothing here knows a layout, a session or the wire: what is not in
 //! the library's calls is not done here. No request of the kernel makes it panic.
 
 mod attr;
 mod callers;
+mod ending;
 mod errno;
 mod files;
 mod filesystem;
 mod inodes;
 mod listing;
 mod lock_ranges;
+mod lock_waits;
 mod locking;
 mod locks;
 mod mount;
@@ -34,4 +36,5 @@ mod telling;
 mod tree;
 mod xattrs;
 
-pub use mount::{Mount, MountError, MountOptions, Unmounter};
+pub use ending::{Ending, Unsaved};
+pub use mount::{Mount, MountError, MountOptions};

@@ -17,7 +17,6 @@ use weft_nfs::{
 use crate::{
     attr::file_attr,
     errno::{OrErrno, errno},
-    inodes::ROOT,
     names::count_unsent,
     slots::OpenDir,
     tree::Tree,
@@ -55,7 +54,8 @@ impl Tree {
         mut give: impl FnMut(Entry<'_>) -> bool,
     ) -> Result<(), Errno> {
         let dir = self.dirs.get(number).ok_or(Errno::EBADF)?;
-        for (at, name, ino) in [(DOT, &b"."[..], dir.ino), (DOT_DOT, b"..", ROOT)] {
+        let above = self.inodes.parent_of(dir.ino);
+        for (at, name, ino) in [(DOT, &b"."[..], dir.ino), (DOT_DOT, b"..", above)] {
             if offset < at && !give(dot(at, name, ino)) {
                 return Ok(());
             }

@@ -33,6 +33,14 @@ impl LockRanges {
         self.0 = std::mem::take(&mut self.0).into_iter().flat_map(parts).collect();
     }
 
+    /// True if another owner cannot have a lock because of these.
+    pub fn exclude(&self, other: Locked) -> bool {
+        self.0.iter().any(|held| {
+            let overlaps = held.start <= other.last && other.start <= held.last;
+            overlaps && (held.is_exclusive || other.is_exclusive)
+        })
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = Locked> + '_ {
         self.0.iter().copied()

@@ -8,6 +8,7 @@ use weft_nfs::LockType;
 
 use crate::{
     errno::OrErrno,
+    lock_waits::Wait,
     locks::{F_RDLCK, F_UNLCK, F_WRLCK, Key, LAST_BYTE, LockCall, Told, name_of},
     signals::is_interrupted,
     slots::OpenFile,
@@ -45,13 +46,18 @@ impl Tree {
         waits: Option<u32>,
     ) -> Result<(), Errno> {
         let owner = self.locks.get_or_add(call.key(), call.pid);
-        let mut looks = 1;
+        let (mut looks, mut waiting) = (1, None);
         loop {
             let notice = open.nodes.lock_notice();
             if owner.take(call, open, locktype).await.or_errno()? {
                 return Ok(());
             }
             let Some(thread) = waits else { return Err(Errno::EAGAIN) };
+            if waiting.is_none() {
+                let in_the_way = |wait: &Wait| self.locks.holders_against(wait);
+                let begun = self.locks.waits.begin(call.wait(), in_the_way);
+                waiting = Some(begun.ok_or(Errno::EDEADLK)?);
+            }
             tokio::pin!(notice);
             for _ in 0..looks {
                 let called = tokio::time::timeout(LOOK_EVERY, &mut notice).await.is_ok();

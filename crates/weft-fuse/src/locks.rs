@@ -24,6 +24,7 @@ use weft_nfs::{LockType, Opaque, Stateid};
 
 use crate::{
     lock_ranges::{LockRanges, Locked},
+    lock_waits::{LockWaits, Wait},
     slots::OpenFile,
 };
 
@@ -63,9 +64,12 @@ pub struct Told {
 /// A file and a lock owner.
 pub type Key = (u64, u64);
 
-/// The locks of all owners.
+/// The locks of all owners, and which of them wait for more.
 #[derive(Default)]
-pub struct Locks(Mutex<HashMap<Key, Arc<Owner>>>);
+pub struct Locks {
+    owners: Mutex<HashMap<Key, Arc<Owner>>>,
+    pub waits: LockWaits,
+}
 
 /// What an owner has locked of a file. Its requests go one after another, as `turn` says.
 pub struct Owner {
@@ -84,7 +88,7 @@ struct Held {
 
 impl Locks {
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Owner>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn get(&self, key: Key) -> Option<Arc<Owner>> {
@@ -98,6 +102,15 @@ impl Locks {
 
     pub fn all(&self) -> Vec<(Key, Arc<Owner>)> {
         self.lock().iter().map(|(key, owner)| (*key, owner.clone())).collect()
+    }
+
+    /// The owners that are in the way of this lock.
+    pub fn holders_against(&self, wait: &Wait) -> Vec<u64> {
+        let owners = self.lock();
+        let of_others =
+            owners.iter().filter(|((ino, owner), _)| *ino == wait.ino && *owner != wait.owner);
+        let in_the_way = of_others.filter(|(_, owner)| owner.held().ranges.exclude(wait.wanted));
+        in_the_way.map(|((_, owner), _)| *owner).collect()
     }
 
     /// The process of an owner, by the name that the server knows it by.
@@ -125,6 +138,13 @@ impl LockCall {
 
     pub fn range(&self) -> LockRange {
         range_of(self.start, self.end)
+    }
+
+    /// The wait for it.
+    pub fn wait(&self) -> Wait {
+        let is_exclusive = self.kind == F_WRLCK;
+        let wanted = Locked { start: self.start, last: self.end, is_exclusive };
+        Wait { owner: self.owner, ino: self.ino, wanted }
     }
 
     /// The protocol's word for it; none to unlock.

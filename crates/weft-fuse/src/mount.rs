@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
+use fuser::{Config, MountOption, Session, SessionACL};
 use tokio::runtime::Handle;
 use weft_client::{
     fs::Client,
@@ -15,7 +15,7 @@ use weft_client::{
 };
 use weft_nfs::FileType;
 
-use crate::{callers::Callers, filesystem::WeftFs, tree::Tree};
+use crate::{callers::Callers, ending::Ending, filesystem::WeftFs, tree::Tree};
 
 /// How often it is looked whether the server has forgotten us: the session finds out by itself.
 const LOSSES_EVERY: Duration = Duration::from_millis(200);
@@ -27,6 +27,8 @@ pub struct MountOptions {
     pub source: String,
     /// Nothing can be changed through it.
     pub read_only: bool,
+    /// Nothing on it can be started as a program.
+    pub no_exec: bool,
     /// Other users than the one who mounts it may use it, each in his own name. Only root can
     /// speak for others: to a server it is root who does.
     pub allow_other: bool,
@@ -42,6 +44,7 @@ impl Default for MountOptions {
         MountOptions {
             source: "weft".to_string(),
             read_only: false,
+            no_exec: false,
             allow_other: rustix::process::geteuid().is_root(),
             attributes_valid: Duration::from_secs(1),
             threads: 2,
@@ -108,19 +111,7 @@ pub struct Mount {
     session: Session<WeftFs>,
     tree: Arc<Tree>,
     nodes: Nodes,
-}
-
-/// Takes a mount away, from another thread or task.
-pub struct Unmounter(SessionUnmounter);
-
-impl Unmounter {
-    /// Takes it away.
-    ///
-    /// # Errors
-    /// It is in use.
-    pub fn unmount(&mut self) -> io::Result<()> {
-        self.0.unmount()
-    }
+    dir: PathBuf,
 }
 
 impl Mount {
@@ -158,11 +149,13 @@ impl Mount {
             callers,
             runtime: Handle::current(),
         };
-        let (dir, config) = (dir.to_path_buf(), config(options));
+        // To be unmounted from wherever this process is by then.
+        let dir = std::fs::canonicalize(dir).map_err(dir_error)?;
+        let (at, config) = (dir.clone(), config(options));
         // Mounting talks to the kernel, and may start a program.
         let mounting = tokio::task::spawn_blocking(move || {
-            let session = Session::new(filesystem, &dir, &config);
-            session.map_err(|why| MountError::Fuse { dir, why })
+            let session = Session::new(filesystem, &at, &config);
+            session.map_err(|why| MountError::Fuse { dir: at, why })
         });
         let session = mounting.await.unwrap_or_else(|e| {
             Err(MountError::Fuse { dir: PathBuf::new(), why: io::Error::other(e) })
@@ -172,12 +165,12 @@ impl Mount {
         nodes.reclaim_with(Arc::downgrade(&locks));
         let watcher: Arc<dyn Watcher> = tree.clone();
         nodes.watch_with(Arc::downgrade(&watcher));
-        Ok(Mount { session, tree, nodes })
+        Ok(Mount { session, tree, nodes, dir })
     }
 
-    /// What takes the mount away.
-    pub fn unmounter(&mut self) -> Unmounter {
-        Unmounter(self.session.unmount_callable())
+    /// Ends the mount, which is served meanwhile.
+    pub fn ending(&self) -> Ending {
+        Ending::new(self.dir.clone(), self.tree.clone())
     }
 
     /// Serves the kernel until the file system is unmounted, by whomever. What programs have
@@ -186,7 +179,7 @@ impl Mount {
     /// # Errors
     /// The connection to the kernel broke.
     pub async fn serve(self) -> io::Result<()> {
-        let Mount { session, tree, nodes } = self;
+        let Mount { session, tree, nodes, dir: _ } = self;
         let watching = tokio::spawn(watch_losses(tree.clone(), nodes.clone()));
         let telling = tokio::spawn(tree.clone().tell(session.notifier()));
         let served = tokio::task::spawn_blocking(move || session.run()).await;
@@ -194,12 +187,7 @@ impl Mount {
         // The kernel has nothing any more that it could be told of.
         nodes.watch_with(Weak::<Tree>::new());
         telling.abort();
-        tree.all_released().await;
-        for open in tree.files.take_all() {
-            if let Err(e) = open.io.close().await {
-                tracing::warn!(fh = ?open.io.fh(), "close failed: {e}");
-            }
-        }
+        tree.close_all().await;
         served.unwrap_or_else(|e| Err(io::Error::other(e)))
     }
 }
@@ -227,6 +215,7 @@ fn config(options: &MountOptions) -> Config {
         // its caches, which the server does not see.
         MountOption::DefaultPermissions,
         if options.read_only { MountOption::RO } else { MountOption::RW },
+        if options.no_exec { MountOption::NoExec } else { MountOption::Exec },
     ];
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(options.threads.max(1));

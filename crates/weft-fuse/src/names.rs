@@ -144,7 +144,7 @@ impl Tree {
         }
         let asked_at = Instant::now();
         if let Some(recent) = self.recent.get(ino, asked_at) {
-            return Ok(recent);
+            return Ok((self.with_mode_noted(recent.0), recent.1));
         }
         // What was written and has not left counts: in size and times.
         let opens = self.inodes.opens(ino);
@@ -168,7 +168,8 @@ impl Tree {
     /// As the kernel is told them: it believes them for as long as the client does, and is told
     /// when that ends before ([`crate::telling`]).
     fn vouched(&self, ino: u64, known: &Vouched) -> (FileAttr, Duration) {
-        (file_attr(ino, &known.attrs), self.valid.max(known.holds_for))
+        let attr = self.with_mode_noted(file_attr(ino, &known.attrs));
+        (attr, self.valid.max(known.holds_for))
     }
 
     /// Sets attributes. What was written before is durable first, if that can be, so that nothing
@@ -208,7 +209,7 @@ impl Tree {
             self.written(ino);
         }
         count_unsent(&mut set, &opens);
-        Ok(file_attr(ino, &set))
+        Ok(self.with_mode_noted(file_attr(ino, &set)))
     }
 
     /// Where a link leads, for a thread.

@@ -67,6 +67,11 @@ impl<T> Slots<T> {
         self.lock().remove(&number)
     }
 
+    /// All things.
+    pub fn all(&self) -> Vec<Arc<T>> {
+        self.lock().values().cloned().collect()
+    }
+
     /// Lets go of all.
     pub fn take_all(&self) -> Vec<Arc<T>> {
         std::mem::take(&mut *self.lock()).into_values().collect()

@@ -44,18 +44,17 @@ impl Tree {
         let offset = place.offset;
         offset.checked_add(length).ok_or(Errno::EFBIG)?;
         const HOLE: i32 = PUNCH_HOLE | KEEP_SIZE;
-        match mode {
-            0 => {
-                open.nodes.allocate(&open.io, offset, length).await.or_errno()?;
-                self.written(place.ino);
-                Ok(())
-            }
+        let changed = match mode {
+            0 => open.nodes.allocate(&open.io, offset, length).await,
             HOLE => {
                 self.written(place.ino);
-                open.nodes.deallocate(&open.io, offset, length).await.or_errno()
+                open.nodes.deallocate(&open.io, offset, length).await
             }
-            _ => Err(Errno::EOPNOTSUPP),
-        }
+            _ => return Err(Errno::EOPNOTSUPP),
+        };
+        self.written(place.ino);
+        self.set_id_may_be_gone(place.ino).await;
+        changed.or_errno()
     }
 
     /// `copy_file_range(2)` between two files; within one the kernel copies.
@@ -72,8 +71,10 @@ impl Tree {
         }
         let nodes = &target.nodes;
         let (source, target) = ((&source.io, from.offset), (&target.io, to.offset));
-        let copied = nodes.copy(source, target, len).await.or_errno()?;
+        let copied = nodes.copy(source, target, len).await;
         self.written(to.ino);
+        self.set_id_may_be_gone(to.ino).await;
+        let copied = copied.or_errno()?;
         u32::try_from(copied).map_err(|_| Errno::EIO)
     }
 }

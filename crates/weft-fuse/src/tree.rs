@@ -181,6 +181,21 @@ impl Tree {
     pub fn told(&self, node: &Node, place: (u64, &Component)) -> Result<FileAttr, Errno> {
         let number = self.inodes.remember(node)?;
         self.inodes.named(number, place);
-        Ok(file_attr(number, &node.attrs))
+        Ok(self.with_mode_noted(file_attr(number, &node.attrs)))
+    }
+
+    /// Notes of attributes on their way to the kernel what it is going to believe.
+    pub fn with_mode_noted(&self, attr: FileAttr) -> FileAttr {
+        self.inodes.note_mode(attr.ino.0, attr.perm);
+        attr
+    }
+
+    /// A file was changed by a caller whose changes take set-id bits away. The kernel leaves that
+    /// to the server (FUSE_HANDLE_KILLPRIV_V2), but goes on to believe what it was told of the
+    /// mode: it is to ask before the caller hears that the change is done.
+    pub async fn set_id_may_be_gone(&self, ino: u64) {
+        if self.inodes.take_set_id(ino) {
+            self.forget_attributes(ino).await;
+        }
     }
 }

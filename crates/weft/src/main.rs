@@ -82,7 +82,7 @@ enum Command {
 
 /// The command line; `find` may have its options with one dash, as people are used to.
 fn words() -> Vec<OsString> {
-    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let mut words = mount::from_mount(std::env::args_os().collect(), Command::has_subcommand);
     if words.get(1).is_some_and(|command| command == "find") {
         for word in &mut words[2..] {
             if client_cmds::ONE_DASH.iter().any(|known| word == known) {

@@ -14,13 +14,19 @@ use std::{
 
 use clap::Args;
 use weft_client::fs::{Client, ClientOptions};
-use weft_fuse::{Mount, MountOptions, Unmounter};
+use weft_fuse::{Mount, MountOptions};
 use weft_io::LocalDir;
 
 use crate::{
     client_cmds::{Interrupts, connect_to, run_to_end},
     outcome::Outcome,
 };
+
+mod in_use;
+mod options;
+mod signals;
+
+pub(crate) use options::from_mount;
 
 /// What the process in the background says when the directory is mounted.
 const READY: &str = "ready";
@@ -31,7 +37,7 @@ const PATIENCE_S: u64 = 600;
 const LOG_MODE: u32 = 0o666;
 
 /// Options of `weft mount`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct MountArgs {
     /// Metadata server, and the directory of it to mount: HOST, HOST:PORT, HOST:/PATH.
     source: String,
@@ -40,6 +46,9 @@ pub struct MountArgs {
     /// Nothing can be changed through it.
     #[arg(long)]
     read_only: bool,
+    /// Nothing on it can be started as a program.
+    #[arg(long)]
+    no_exec: bool,
     /// Only who mounts it may use it, also if that is root.
     #[arg(long)]
     private: bool,
@@ -56,6 +65,10 @@ pub struct MountArgs {
     /// File to which the process in the background appends what goes wrong; no link or fifo.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+    /// Options as in fstab: ro, noexec, private, attributes-valid=SECONDS, patience=SECONDS,
+    /// log=FILE, and those that are for mount alone.
+    #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
+    options: Vec<String>,
     /// Says when it is ready, and leaves the terminal.
     #[arg(long, hide = true, requires = "foreground")]
     ready: bool,
@@ -66,6 +79,7 @@ pub struct MountArgs {
 /// # Errors
 /// What the user should read.
 pub fn run(args: &MountArgs) -> Outcome {
+    let args = &with_options(args)?;
     if !args.foreground {
         return in_background(args);
     }
@@ -74,6 +88,20 @@ pub fn run(args: &MountArgs) -> Outcome {
         let _ = rustix::process::setsid();
     }
     run_to_end(serve(args))
+}
+
+/// The same with what `-o` says.
+fn with_options(args: &MountArgs) -> Outcome<MountArgs> {
+    let options = options::parse(&args.options)?;
+    Ok(MountArgs {
+        read_only: args.read_only || options.read_only,
+        no_exec: args.no_exec || options.no_exec,
+        private: args.private || options.private,
+        attributes_valid: options.attributes_valid.unwrap_or(args.attributes_valid),
+        patience: options.patience.unwrap_or(args.patience),
+        log: options.log.or_else(|| args.log.clone()),
+        ..args.clone()
+    })
 }
 
 /// Starts this program again, and waits until it is ready.
@@ -109,19 +137,22 @@ async fn serve(args: &MountArgs) -> Outcome {
         let mount = mount(&client, &root, args).await;
         Outcome::Ok((client, mount?))
     };
-    let (client, mut mount) = tokio::select! {
+    let (client, mount) = tokio::select! {
         mounted = mounting => mounted?,
         interrupted = interrupts.next() => return Err(interrupted.into()),
     };
-    let unmounter = mount.unmounter();
+    let ending = mount.ending();
     if args.ready {
         say_ready(log)?;
     }
-    let unmounting = tokio::spawn(unmount_on_signal(interrupts, unmounter));
-    let served = mount.serve().await;
-    unmounting.abort();
-    client.close().await;
-    Ok(served?)
+    let ended = tokio::select! {
+        served = mount.serve() => Ok(served?),
+        () = signals::asked_twice(&mut interrupts, &ending) => signals::end_now(&ending).await,
+    };
+    tokio::select! {
+        () = client.close() => ended,
+        _ = interrupts.next() => ended,
+    }
 }
 
 async fn mount(client: &Client, root: &Path, args: &MountArgs) -> Outcome<Mount> {
@@ -129,24 +160,13 @@ async fn mount(client: &Client, root: &Path, args: &MountArgs) -> Outcome<Mount>
     let options = MountOptions {
         source: args.source.clone(),
         read_only: args.read_only,
+        no_exec: args.no_exec,
         allow_other: defaults.allow_other && !args.private,
         attributes_valid: Duration::from_secs(args.attributes_valid),
         ..defaults
     };
     let root = client.node(root).await?;
     Ok(Mount::new(client, &root, &args.dir, &options).await?)
-}
-
-/// A signal unmounts. While programs use the mount, that fails, and it goes on; again, and it ends
-/// all the same.
-async fn unmount_on_signal(mut interrupts: Interrupts, mut unmounter: Unmounter) {
-    loop {
-        let interrupted = interrupts.next().await;
-        match unmounter.unmount() {
-            Ok(()) => return,
-            Err(e) => tracing::warn!("{interrupted}, but it cannot be unmounted: {e}"),
-        }
-    }
 }
 
 /// Opens the log for appending. It is written as root for long: no link leads it elsewhere, and no

@@ -206,15 +206,27 @@ fn trees_go_in_and_out(bench: &Bench) {
     bench.ok(&["rm", "-r", "/tree", "/other", "/many"]);
 }
 
-/// Files that tell no size are copied all the same, and two files of one name are not copied onto
-/// each other.
+/// Files that tell no size, or a wrong one, are copied all the same, and two files of one name are
+/// not copied onto each other.
 fn nothing_is_left_out(bench: &Bench) {
     bench.ok(&["put", "/proc/version", "/version"]);
     assert_eq!(bench.content("/version"), fs::read("/proc/version").expect("a file"));
     bench.ok(&["put", &bench.file("empty", 0, 0), "/empty"]);
     assert_eq!(bench.content("/empty"), b"");
-    let said = bench.fails(1, &["put", "/sys/kernel/uevent_seqnum", "/sys"]);
-    assert!(said.contains("it is shorter than it said"), "{said}");
+    let (online, told) = ("/sys/devices/system/cpu/online", 4096);
+    let content = fs::read(online).expect("a file");
+    assert_eq!((fs::metadata(online).expect("a file").len(), content.is_empty()), (told, false));
+    for arguments in [["put", online, "/sys"], ["cp", online, ":/sys"], ["put", "-", "/sys"]] {
+        let mut put = bench.command(&arguments);
+        let put = put.stdin(fs::File::open(online).expect("a file")).output().expect("weft starts");
+        assert!(put.status.success(), "{arguments:?}: {}", support::words(&put));
+        assert_eq!(bench.content("/sys"), content, "{arguments:?}");
+        bench.ok(&["rm", "/sys"]);
+    }
+    bench.ok(&["cp", "-r", "--verify", "/sys/devices/system/cpu/smt", ":/smt"]);
+    let smt = fs::read("/sys/devices/system/cpu/smt/control").expect("a file");
+    assert_eq!(bench.content("/smt/control"), smt);
+    bench.ok(&["rm", "-r", "/smt"]);
     fs::create_dir_all(bench.local("one")).expect("a folder");
     let (one, other) = (bench.file("one/same", 1, 10), bench.file("same", 2, 10));
     bench.ok(&["mkdir", "/one", "/both"]);

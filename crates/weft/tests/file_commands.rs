@@ -42,6 +42,7 @@ fn on_a_small_tree() {
     room(&bench);
     what_is_in_force(&bench);
     layouts(&bench);
+    long_names(&bench);
     mistakes(&bench);
 }
 
@@ -258,6 +259,36 @@ fn what_is_in_force(bench: &Bench) {
     let said = bench.fails(1, &["stat", "--client", &path("?cash=false")]);
     assert!(said.contains("there is no option \"cash\""), "{said}");
     bench.fails(1, &["stat", "--client", "/gone"]);
+}
+
+/// A name of 255 bytes is one, and a longer one is refused by each command that takes names.
+fn long_names(bench: &Bench) {
+    let (most, too_long) = (format!("/{}", "n".repeat(255)), format!("/{}", "n".repeat(256)));
+    let file = bench.file("f", 1, 10);
+    bench.ok(&["put", &file, &most]);
+    assert_eq!(bench.content(&most).len(), 10);
+    bench.ok(&["rm", &most]);
+    let (deep, there) = (format!("{too_long}/x"), format!(":{too_long}"));
+    for arguments in [
+        &["put", &file, &too_long][..],
+        &["put", &file, &deep],
+        &["cp", &file, &there],
+        &["cp", ":/t/small", &there],
+        &["get", &too_long, "-"],
+        &["mv", "/t/small", &too_long],
+        &["ln", "/t/small", &too_long],
+        &["ln", "-s", "small", &too_long],
+        &["mkdir", &too_long],
+        &["touch", &too_long],
+        &["chmod", "600", &too_long],
+        &["stat", &too_long],
+        &["ls", &too_long],
+        &["cat", &too_long],
+        &["rm", &too_long],
+    ] {
+        let said = bench.fails(1, arguments);
+        assert!(said.contains("file name too long"), "{arguments:?}: {said}");
+    }
 }
 
 fn mistakes(bench: &Bench) {

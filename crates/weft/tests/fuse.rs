@@ -166,6 +166,32 @@ fn a_user_mounts_for_himself() {
     assert_eq!(listed.stdout, b"theirs\n", "{}", support::words(&listed));
 }
 
+/// mount.fuse, which mount(8) starts for the type `fuse.weft`, mounts with the options of fstab.
+#[test]
+fn fstab_options() {
+    let mounted = Mounted::start(&[]);
+    fs::write(mounted.path("f"), "x").unwrap();
+    mounted.unmount();
+    let source = format!("127.0.0.1:{}", mounted.cluster.port());
+    let mount = |options: &str| {
+        let kind = format!("fuse.{}", support::weft_binary().display());
+        let at = mounted.path("");
+        Command::new("/sbin/mount.fuse3")
+            .args([&source, &*at.to_string_lossy(), "-t", &kind, "-o", options])
+            .output()
+            .unwrap()
+    };
+    let refused = mount("rw,cache=strict");
+    assert!(support::words(&refused).contains("-o cache=strict: not known"), "{refused:?}");
+    let done = mount("ro,noexec,_netdev,nofail,x-systemd.automount,patience=60");
+    assert!(done.status.success(), "{}", support::words(&done));
+    assert_eq!(fs::read(mounted.path("f")).unwrap(), b"x");
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let line = mounts.lines().find(|line| line.starts_with(&source)).expect("a mount");
+    assert!(line.contains(" ro,") && line.contains(",noexec,"), "{line}");
+    mounted.unmount();
+}
+
 /// What was written through a mapping before a file's time was set does not set it again.
 #[test]
 fn a_time_set_after_a_mapped_write_stays() {
@@ -414,5 +440,66 @@ for i in range(200):
     cost("read again: the same, but OPEN", "cat t/* > /dev/null", 2);
     cost("changed: LOOKUP, SETATTR, LOOKUP to stat", "chmod 600 t/* && stat t/* > s", 3);
     cost("removed: LOOKUP, REMOVE, with DELEGRETURN", "rm -r t", 2);
+    mounted.unmount();
+}
+
+/// `.` and `..` of a listing have the numbers that `stat` tells, also after a directory has moved.
+#[test]
+fn a_listing_numbers_its_directory_and_the_one_above() {
+    let mounted = Mounted::start(&[]);
+    let script = "import os,ctypes
+class D(ctypes.Structure):
+    _fields_=[('ino',ctypes.c_uint64),('off',ctypes.c_int64),('len',ctypes.c_uint16),
+              ('type',ctypes.c_uint8),('name',ctypes.c_char*256)]
+libc=ctypes.CDLL(None); libc.opendir.restype=ctypes.c_void_p
+libc.readdir.argtypes=[ctypes.c_void_p]; libc.readdir.restype=ctypes.POINTER(D)
+def dots(path):
+    d=libc.opendir(path.encode()); found={}
+    while e:=libc.readdir(d): found[e.contents.name]=e.contents.ino
+    return found[b'.'],found[b'..']
+stats=lambda path: (os.stat(path).st_ino,os.stat(path+'/..').st_ino)
+os.makedirs('a/b/c'); os.mkdir('z')
+for path in 'a','a/b','a/b/c': assert dots(path)==stats(path),path
+os.rename('a/b','z/b')
+for path in 'z','z/b','z/b/c': assert dots(path)==stats(path),path
+assert dots('.')==(os.stat('.').st_ino,)*2
+print('fine')";
+    fs::write(mounted.path("script"), script).unwrap();
+    assert_eq!(mounted.shell(0, "python3 script"), (true, "fine".to_string()));
+    mounted.unmount();
+    mounted.mount_again(&[]);
+    let again = script.replace("os.makedirs('a/b/c'); os.mkdir('z')", "").replace(
+        "for path in 'a','a/b','a/b/c': assert dots(path)==stats(path),path
+os.rename('a/b','z/b')",
+        "",
+    );
+    fs::write(mounted.path("script"), again).unwrap();
+    assert_eq!(mounted.shell(0, "python3 script"), (true, "fine".to_string()));
+    mounted.unmount();
+}
+
+/// A change by another user than root takes the set-id bits away: who has the file open on the same
+/// mount does not see them after it, though he asks for the mode alone.
+#[test]
+fn a_write_takes_set_id_bits_away_at_once() {
+    let mounted = Mounted::start(&["--attributes-valid", "30"]);
+    let script = "import os,sys
+way=sys.argv[1]
+fd=os.open('f',os.O_RDWR|(os.O_DIRECT if way=='direct' else 0))
+if way=='large': os.write(fd,b'x'*3000000)
+elif way=='truncate': os.ftruncate(fd,10)
+elif way=='allocate': os.posix_fallocate(fd,0,30000)
+elif way=='copy': os.copy_file_range(os.open('g',os.O_RDONLY),fd,5000)
+else: os.write(fd,b'x')";
+    fs::write(mounted.path("script"), script).unwrap();
+    for way in ["small", "large", "direct", "truncate", "allocate", "copy"] {
+        let acts = format!(
+            "rm -f f g; head -c 20000 /dev/zero > f; cp f g; chmod 6777 f
+            exec 3<f; stat f >stat; stat -c %a - <&3
+            setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups /usr/bin/python3 script {way}
+            stat -c %a - <&3"
+        );
+        assert_eq!(mounted.shell(0, &acts), (true, "6777\n777".to_string()), "{way}");
+    }
     mounted.unmount();
 }

@@ -338,3 +338,35 @@ fn locks_are_taken_again_after_a_restart() {
     two.a.unmount();
     two.b.unmount();
 }
+
+/// Processes of one mount that wait for each other's locks: the one whose wait closes the circle is
+/// told EDEADLK, on two files as on one, and the other one gets its lock.
+#[test]
+fn a_circle_of_waits_is_refused() {
+    let two = Two::start(&[]);
+    std::fs::write(two.a.path("script"), CIRCLE).expect("a file");
+    for files in ["one two", "one one", "one two three"] {
+        let said = two.a.shell(0, &format!("timeout 60 python3 script {files}"));
+        assert_eq!(said, (true, "EDEADLK, others locked".to_string()), "{files}");
+    }
+    two.a.unmount();
+    two.b.unmount();
+}
+
+/// Process N locks a byte of file N, and then waits for the byte of the next process.
+const CIRCLE: &str = "import errno,fcntl,os,sys,time
+names=sys.argv[1:]; n=len(names)
+fds=[os.open(name,os.O_RDWR|os.O_CREAT) for name in names]
+place=lambda i: (fds[i%n],fcntl.LOCK_EX,1,i%n)
+ready,out=os.pipe(),os.pipe()
+for i in range(n):
+    if os.fork()==0:
+        fcntl.lockf(*place(i)); os.write(ready[1],b'x')
+        time.sleep(1+i/2)
+        try: fcntl.lockf(*place(i+1)); said=b'L'
+        except OSError as e: assert e.errno==errno.EDEADLK,e; said=b'D'
+        os.write(out[1],said); os._exit(0)
+for i in range(n): os.wait()
+said=os.read(out[0],n).decode()
+print('EDEADLK, others locked' if said=='D'+'L'*(n-1) else said)
+";

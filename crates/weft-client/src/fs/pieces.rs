@@ -92,7 +92,9 @@ fn give_data(file: &fs::File, size: u64, to: &PieceSender) -> io::Result<()> {
         while at < end {
             let len = usize::try_from(end - at).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
             let mut data = vec![0; len];
-            file.read_exact_at(&mut data, at)?;
+            if let Err(e) = file.read_exact_at(&mut data, at) {
+                return Err(if e.kind() == io::ErrorKind::UnexpectedEof { shorter() } else { e });
+            }
             if to.blocking_send(Ok(Some((at, data.into())))).is_err() {
                 return Ok(());
             }
@@ -104,7 +106,11 @@ fn give_data(file: &fs::File, size: u64, to: &PieceSender) -> io::Result<()> {
     }
     // What was cut off is no hole.
     match file.metadata()?.len() < size {
-        true => Err(io::Error::other("it became shorter while it was copied")),
+        true => Err(shorter()),
         false => Ok(()),
     }
+}
+
+fn shorter() -> io::Error {
+    io::Error::other("it became shorter while it was copied")
 }

@@ -23,7 +23,7 @@ use super::{
     client::{Client, STAT_ATTRS},
     error::{At, FsError},
     extents::is_sparse,
-    file::File,
+    file::{CUT, File},
     naming::Naming,
     path::names_of,
     pieces::{PieceSender, Pieces},
@@ -64,7 +64,9 @@ enum Content {
 }
 
 impl Upload {
-    /// A local file, which must not change meanwhile.
+    /// A local file. Up to [`limits::EAGER_BYTES`] are what a read up to its end gives now,
+    /// whatever size it tells: files of `/proc` and `/sys` tell none, or another one. Of a larger
+    /// file as many bytes are put as it has now; the put fails if they become fewer meanwhile.
     ///
     /// # Errors
     /// It cannot be read, or is no regular file.
@@ -78,7 +80,7 @@ impl Upload {
         Upload::open_file(file.at(local)?.into()).at(local)
     }
 
-    /// An open local file, which must not change meanwhile.
+    /// An open local file, as [`Upload::file`].
     ///
     /// # Errors
     /// The file cannot be read, or is no regular file.
@@ -89,9 +91,13 @@ impl Upload {
             // Some files that the kernel makes up wait for what is read from them.
             rustix::fs::fcntl_setfl(&file, OFlags::empty()).map_err(io::Error::from)?;
         }
-        // Files that the kernel makes up when they are read tell no size.
         let content = match metadata.len() {
+            // Files that the kernel makes up when they are read tell no size.
             0 if file.read_at(&mut [0], 0)? > 0 => Content::Stream(Some(Box::new(file))),
+            size if size <= limits::EAGER_BYTES as u64 => match read_small(&file, size)? {
+                Some(bytes) => Content::Bytes(bytes),
+                None => Content::Stream(Some(Box::new(file))),
+            },
             size if is_sparse(&metadata) => Content::Sparse(Arc::new(file), size),
             size => Content::File(Arc::new(file), size),
         };
@@ -160,22 +166,31 @@ impl Upload {
     }
 
     /// All of it, if that is little.
-    fn whole(&self) -> Result<Option<Bytes>, ClientError> {
-        let (file, size) = match &self.content {
-            Content::File(file, size) | Content::Sparse(file, size) => (file, size),
-            Content::Bytes(bytes) if bytes.len() <= limits::EAGER_BYTES => {
-                return Ok(Some(bytes.clone()));
-            }
-            _ => return Ok(None),
-        };
-        let small = usize::try_from(*size).ok().filter(|size| *size <= limits::EAGER_BYTES);
-        let Some(size) = small else { return Ok(None) };
-        let mut data = vec![0; size];
-        match file.read_exact_at(&mut data, 0) {
-            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(ClientError::Invalid("it is shorter than it said, or became so"))
-            }
-            read => Ok(read.map(|()| Some(data.into()))?),
+    fn whole(&self) -> Option<Bytes> {
+        match &self.content {
+            Content::Bytes(bytes) if bytes.len() <= limits::EAGER_BYTES => Some(bytes.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// Reads a small file up to its end; none if that is too far away. A file that is as long as it
+/// tells is read by one call.
+fn read_small(file: &fs::File, size: u64) -> io::Result<Option<Bytes>> {
+    let told = usize::try_from(size).unwrap_or(limits::EAGER_BYTES);
+    let (mut data, mut len) = (vec![0; told + 1], 0);
+    loop {
+        let read = file.read_at(&mut data[len..], len as u64)?;
+        len += read;
+        if read == 0 || len == told {
+            data.truncate(len);
+            return Ok(Some(data.into()));
+        }
+        if len > limits::EAGER_BYTES {
+            return Ok(None);
+        }
+        if len == data.len() {
+            data.resize(limits::EAGER_BYTES + 1, 0);
         }
     }
 }
@@ -311,7 +326,7 @@ impl Client {
         let kept = target.kept(upload.mode);
         let temporary = self.temporary(&target.dirs, &target.name);
         if kept.comes_with_open()
-            && let Some(data) = upload.whole()?
+            && let Some(data) = upload.whole()
         {
             let size = data.len() as u64;
             let content = (data, upload.finally.as_ref());
@@ -484,8 +499,11 @@ impl Client {
         match content {
             Content::File(local, size) => {
                 file.io().report_to(adding_up(progress));
-                file.io().write_whole(size, &Source::file(local)).await?;
-                Ok(size)
+                let written = file.io().write_whole(size, &Source::file(local.clone())).await;
+                if written.is_err() && local.metadata()?.len() < size {
+                    return Err(CUT);
+                }
+                written.map(|()| size)
             }
             Content::Sparse(local, size) => {
                 Pieces::of_sparse(local, size).send(file, progress).await

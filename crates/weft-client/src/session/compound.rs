@@ -16,7 +16,7 @@ use crate::{
     core::{Backoff, SequenceFailure, Slot, first_unrepeatable},
     error::{ClientError, ProtocolError},
     rpc::{Credential, DirectPlacement, Placed, RpcError},
-    waiting::WaitReason,
+    waiting::{Requested, WaitReason},
 };
 
 /// How far a COMPOUND came.
@@ -159,7 +159,8 @@ impl Inner {
                 _ => &mut backoff,
             };
             let Some(wait) = waits.next_wait() else { return Ok(outcome) };
-            self.tell(WaitReason::of(status));
+            let request = Requested::of(ops, outcome.done.len(), op);
+            self.tell_of(WaitReason::of(status), Some(request));
             tokio::time::sleep(wait).await;
         }
     }
@@ -180,9 +181,10 @@ impl Inner {
             if self.core().epoch() != slot.epoch() {
                 return on_another_slot(unrepeatable, slot.is_in_doubt());
             }
-            let sent = Instant::now();
+            let sent_at = Instant::now();
             let placement = work.placement.clone();
-            let reply = self.send_with_placement(&link, caller, args.clone(), placement);
+            let sent = (args.clone(), Requested::most_of(&work.ops));
+            let reply = self.send_with_placement(&link, caller, sent, placement);
             let (reply, placed) = match slot.reply(reply).await {
                 Ok(reply) => reply,
                 Err(e) => {
@@ -190,7 +192,7 @@ impl Inner {
                     continue;
                 }
             };
-            match self.judge(&slot, reply, sent)? {
+            match self.judge(&slot, reply, sent_at)? {
                 Verdict::Done(outcome) => {
                     slot.put_used();
                     return Ok(Attempt::Answered(CompoundOutcome { placed, ..outcome }));

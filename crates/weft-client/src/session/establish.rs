@@ -25,7 +25,7 @@ use crate::{
     rpc::{
         Answer, ConnectOptions, Connection, Credential, DirectPlacement, Placed, RpcError, Watch,
     },
-    waiting::WaitReason,
+    waiting::{Requested, WaitReason},
 };
 
 /// How one try to establish ended.
@@ -139,7 +139,7 @@ impl Inner {
             options.incoming = Some(to);
             tokio::spawn(callback::serve(Arc::downgrade(self), handler.clone(), calls));
         }
-        match self.answered(Connection::connect_with(self.addr, options), || 0).await {
+        match self.answered(Connection::connect_with(self.addr, options), || 0, None).await {
             Ok(connection) => {
                 let [ours, theirs] =
                     [connection.local(), connection.peer()].map(|end| end.ip().to_canonical());
@@ -246,7 +246,7 @@ impl Inner {
         let Some(sequence) = self.core().sequence(&slot, true) else { return Ok(None) };
         let mut all = vec![OpArgs::Sequence(sequence)];
         all.extend_from_slice(ops);
-        let sent = self.send_with_placement(link, caller, self.encode(&all), None);
+        let sent = self.send_with_placement(link, caller, (self.encode(&all), None), None);
         let (reply, _) = slot.reply(in_time(sent)).await?;
         if reply.results.first().is_some_and(|r| r.result.is_ok()) {
             slot.put_used();
@@ -308,22 +308,24 @@ impl Inner {
         args: Vec<Segment>,
     ) -> Result<CompoundReply, RpcError> {
         let caller = &self.options.credential;
-        self.send_with_placement(link, caller, args, None).await.map(|(reply, _)| reply)
+        let sent = self.send_with_placement(link, caller, (args, None), None);
+        sent.await.map(|(reply, _)| reply)
     }
 
-    /// [`Inner::send`] for any user, and how the payload landed, if it did.
+    /// [`Inner::send`] for any user, with what is said of it while no answer comes; and how the
+    /// payload landed, if it did.
     pub(super) async fn send_with_placement(
         &self,
         link: &Link,
         caller: &Credential,
-        args: Vec<Segment>,
+        (args, request): (Vec<Segment>, Option<Requested>),
         placement: Option<DirectPlacement>,
     ) -> Result<(CompoundReply, Option<Placed>), RpcError> {
         let procedure = (NFS_PROGRAM, NFS_V4, PROC_COMPOUND);
         let watch = Watch::default();
         let call = link.connection.call_watched(procedure, caller, args, placement, watch);
         let Answer { results: mut r, placed } =
-            self.answered(call, || link.connection.replies()).await?;
+            self.answered(call, || link.connection.replies(), request).await?;
         let reply = CompoundReply::decode(&mut r)?;
         r.finish()?;
         Ok((reply, placed))

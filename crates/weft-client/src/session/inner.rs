@@ -18,7 +18,7 @@ use crate::{
     limits,
     rpc::Connection,
     sync::{Mutex, MutexGuard},
-    waiting::{WaitReason, Waiting},
+    waiting::{Requested, WaitReason, Waiting},
 };
 
 /// A session's state and its connection.
@@ -59,8 +59,13 @@ impl Inner {
 
     /// Tells whoever wants to know what is waited for.
     pub(super) fn tell(&self, why: WaitReason) {
+        self.tell_of(why, None);
+    }
+
+    /// The same of an operation that the server has asked to send again.
+    pub(super) fn tell_of(&self, why: WaitReason, request: Option<Requested>) {
         if let Some(on_wait) = &self.options.on_wait {
-            on_wait(&Waiting { server: self.addr, role: self.options.role, why });
+            on_wait(&Waiting { server: self.addr, role: self.options.role, why, request });
         }
     }
 
@@ -70,6 +75,7 @@ impl Inner {
         &self,
         answer: impl Future<Output = T>,
         seen: impl Fn() -> u64,
+        request: Option<Requested>,
     ) -> T {
         let mut answer = std::pin::pin!(answer);
         loop {
@@ -79,7 +85,7 @@ impl Inner {
                 () = tokio::time::sleep(limits::QUIET_MAX) => {}
             }
             if seen() == before {
-                self.tell(WaitReason::NoAnswer);
+                self.tell_of(WaitReason::NoAnswer, request.clone());
             }
         }
     }

@@ -222,6 +222,7 @@ async fn probe(address: SocketAddr, on_wait: &OnWait) -> Result<(), String> {
                 server: address,
                 role: Role::Mds,
                 why: WaitReason::NoAnswer,
+                request: None,
             }),
         }
     }

@@ -24,7 +24,11 @@ pub(super) fn on_stderr() -> OnWait {
         let mut waits = waits.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = waits.entry(waiting.server).or_insert_with(|| Wait::new(now));
         if wait.is_worth_saying(now) {
-            eprintln!("weft: {waiting}");
+            let since = now.saturating_duration_since(wait.since).as_secs();
+            match since {
+                0 | 1 => eprintln!("weft: {waiting}"),
+                _ => eprintln!("weft: {waiting} ({since} s so far)"),
+            }
         }
     })
 }

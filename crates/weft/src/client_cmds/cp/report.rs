@@ -14,6 +14,9 @@ use weft_client::fs::Progress;
 
 use crate::client_cmds::quote::printable;
 
+/// Seconds between two lines where there is no terminal.
+const LINE_EVERY_S: u64 = 30;
+
 /// What is counted while a copy runs. Only what is durable at a server counts as done.
 pub(super) struct Report {
     files_found: AtomicU64,
@@ -26,10 +29,12 @@ pub(super) struct Report {
     over: OnceLock<String>,
     bar: ProgressBar,
     since: Instant,
+    /// When the next line is due where there is no terminal, in seconds since then.
+    line_due_s: AtomicU64,
 }
 
 impl Report {
-    /// Shown on a terminal only.
+    /// A line that changes on a terminal, and elsewhere one now and then on standard error.
     pub(super) fn new() -> Arc<Report> {
         let bar = match std::io::stderr().is_terminal() {
             true => ProgressBar::new_spinner(),
@@ -45,6 +50,7 @@ impl Report {
             over: OnceLock::new(),
             bar,
             since: Instant::now(),
+            line_due_s: AtomicU64::new(LINE_EVERY_S),
         })
     }
 
@@ -122,28 +128,59 @@ impl Report {
     }
 
     fn show(&self) {
+        let seconds = self.since.elapsed().as_secs();
         if self.bar.is_hidden() {
+            if self.is_line_due(seconds) {
+                // Whoever does not listen any more need not.
+                let _ = writeln!(std::io::stderr(), "weft: {}", self.line(seconds));
+            }
             return;
         }
+        self.bar.set_message(self.line(seconds));
+        self.bar.tick();
+    }
+
+    /// Whether another line is due, to one of all that ask.
+    fn is_line_due(&self, seconds: u64) -> bool {
+        let due = self.line_due_s.load(Ordering::Relaxed);
+        let next = seconds + LINE_EVERY_S;
+        seconds >= due
+            && self
+                .line_due_s
+                .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    fn line(&self, seconds: u64) -> String {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let more = if self.all_found.load(Ordering::Relaxed) { "" } else { "+" };
         let bytes = count(&self.bytes_done);
-        let seconds = self.since.elapsed().as_secs().max(1);
-        self.bar.set_message(format!(
+        format!(
             "{} of {}{more} files, {} of {}{more}, {}/s",
             count(&self.files_done),
             count(&self.files_found),
             HumanBytes(bytes),
             HumanBytes(count(&self.bytes_found)),
-            HumanBytes(bytes / seconds),
-        ));
-        self.bar.tick();
+            HumanBytes(bytes / seconds.max(1)),
+        )
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Without a terminal a line is due each half minute, however often it is asked for.
+    #[test]
+    fn lines_without_a_terminal() {
+        let report = Report::new();
+        let due: Vec<u64> =
+            (0..120).flat_map(|s| [s, s]).filter(|s| report.is_line_due(*s)).collect();
+        assert_eq!(due, [30, 60, 90]);
+        report.found(10);
+        report.progress()(4);
+        assert_eq!(report.line(2), "0 of 1+ files, 4 B of 10 B+, 2 B/s");
+    }
 
     /// What arrives of several files is added up, whatever the order; failures are counted.
     #[test]
