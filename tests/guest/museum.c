@@ -194,7 +194,7 @@ static void signals_interrupt_no_change_of_a_name(void) {
     }
 }
 
-static void what_was_just_made_can_be_removed(void) {
+static void new_file_can_be_removed(void) {
     for (int i = 0; i < 40; i++) {
         int fd = opened("file", O_WRONLY | O_CREAT | O_EXCL);
         put(fd, 6, 4, 0);
@@ -266,7 +266,7 @@ static void flock_takes_a_descriptor_that_only_reads_or_refuses_it(void) {
     must(flock(other, LOCK_SH | LOCK_NB) == 0, "it is not free");
 }
 
-/* What a process that has no part in it is told: 1 if the lock is to be had. */
+/* Whether another process can have the lock. */
 static int is_free(const char *name) {
     pid_t child = forked();
     if (child == 0) {
@@ -381,7 +381,7 @@ static void file_that_is_one_hole_keeps_its_size(void) {
     finish(fd);
 }
 
-static void mapping_of_what_was_just_made_longer_is_written(void) {
+static void mapping_of_a_file_that_just_grew_is_written(void) {
     FILE *file = fopen("file", "w+");
     must(file != NULL, "fopen");
     int fd = fileno(file);
@@ -456,7 +456,7 @@ static void every_name_is_listed_once(void) {
     finish(fd);
 }
 
-static void what_is_listed_has_attributes(void) {
+static void listed_names_have_attributes(void) {
     make_names("dir");
     for (int round = 0; round < 2; round++) {
         DIR *dir = opendir(".");
@@ -566,7 +566,7 @@ static const struct {
     ACT(directory_of_an_unlinked_open_file_goes),
     ACT(renamed_directory_keeps_its_files),
     ACT(signals_interrupt_no_change_of_a_name),
-    ACT(what_was_just_made_can_be_removed),
+    ACT(new_file_can_be_removed),
     ACT(processes_that_contend_for_a_lock_get_it),
     ACT(flock_takes_a_descriptor_that_only_reads_or_refuses_it),
     ACT(lock_of_a_description_lives_as_long_as_it),
@@ -574,10 +574,10 @@ static const struct {
     ACT(data_is_found_after_a_mapping_wrote_it),
     ACT(copy_has_the_holes_that_were_just_punched),
     ACT(file_that_is_one_hole_keeps_its_size),
-    ACT(mapping_of_what_was_just_made_longer_is_written),
+    ACT(mapping_of_a_file_that_just_grew_is_written),
     ACT(directory_is_removed_while_it_is_listed),
     ACT(every_name_is_listed_once),
-    ACT(what_is_listed_has_attributes),
+    ACT(listed_names_have_attributes),
     ACT(writers_side_by_side_add_up),
     ACT(small_file_is_synced),
     ACT(appends_add_up),

@@ -291,7 +291,7 @@ for lock in fcntl.lockf,fcntl.flock: print(sum(lost(lock) for _ in range(10)))";
 /// What is written under a lock, also through a mapping, is seen under the next one: when the lock
 /// is given up, and when it becomes one that others share.
 #[test]
-fn what_was_written_under_a_lock_is_seen_under_the_next() {
+fn writes_under_a_lock_are_seen_under_the_next() {
     let two = Two::start(&[]);
     let script = format!(
         "python3 -c \"

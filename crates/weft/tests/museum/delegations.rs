@@ -12,6 +12,12 @@ use crate::{Museum, on_the_kernel};
 /// Longer than the lease, within which a delegation comes back.
 const PAST_THE_LEASE: Duration = Duration::from_secs(25);
 
+/// A server of an exhibit's own, with these lines of `[export]`.
+fn cluster(lines: &str) -> Cluster {
+    let options = Options { data_servers: 1, ..Options::default() };
+    Cluster::configured(options, &format!("{ROOT_MAY_EVERYTHING}{lines}"))
+}
+
 /// <https://github.com/marmos91/dittofs/issues/2436>
 #[test]
 fn a_client_of_version_4_2_is_given_delegations() {
@@ -25,7 +31,7 @@ fn a_client_of_version_4_2_is_given_delegations() {
 
 /// <https://github.com/nfs-ganesha/nfs-ganesha/issues/1056>
 #[test]
-fn who_has_written_and_closed_a_file_is_given_it_to_read() {
+fn a_client_that_wrote_and_closed_a_file_is_given_it_to_read() {
     let museum = Museum::visit();
     wire::runs(async {
         let wire = Wire::open(&museum.cluster, "writer").await;
@@ -62,10 +68,8 @@ fn the_kernel_gives_back_what_is_recalled() {
 
 /// <https://github.com/marmos91/dittofs/issues/2397>
 #[test]
-fn who_has_a_delegation_of_a_directory_hears_of_a_new_name() {
-    let config = format!("{ROOT_MAY_EVERYTHING}directory_delegations = true\n");
-    let options = Options { data_servers: 1, ..Options::default() };
-    let cluster = Cluster::configured(options, &config);
+fn the_holder_of_a_directory_delegation_hears_of_a_new_name() {
+    let cluster = cluster("directory_delegations = true\n");
     wire::runs(async {
         let holder = Wire::open(&cluster, "holder").await;
         let other = Wire::open(&cluster, "other").await;
@@ -86,15 +90,18 @@ fn who_has_a_delegation_of_a_directory_hears_of_a_new_name() {
 ///
 /// The server says with each reply that it has revoked something, until the client has freed it.
 /// Were it said for ever, the client would ask which for ever: the second revocation would not be
-/// told from the first.
+/// told from the first. The server is its own: it delegates nothing for a while to the host of a
+/// client that let two be revoked.
 #[test]
 fn a_revoked_delegation_is_named_and_forgotten_when_it_is_freed() {
-    let museum = Museum::visit();
-    museum.put("/first", b"read often");
-    museum.put("/second", b"read often");
+    let cluster = cluster("");
     wire::runs(async {
-        let holder = Wire::open(&museum.cluster, "revoked").await;
-        let other = Wire::open(&museum.cluster, "opener").await;
+        let holder = Wire::open(&cluster, "revoked").await;
+        let other = Wire::open(&cluster, "opener").await;
+        for name in ["first", "second"] {
+            let (fh, open) = other.opened_new(name).await;
+            other.done(vec![wire::putfh(&fh), wire::close(open)]).await;
+        }
         let first = holder.delegated("first").await.1;
         let second = holder.delegated("second").await.1;
         let conflicts = async {

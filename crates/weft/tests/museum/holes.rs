@@ -28,6 +28,6 @@ fn a_file_that_is_one_hole_keeps_its_size() {
 
 /// <https://github.com/gluster/glusterfs/issues/860>
 #[test]
-fn a_mapping_of_what_was_just_made_longer_is_written() {
-    everywhere("mapping_of_what_was_just_made_longer_is_written");
+fn a_mapping_of_a_file_that_just_grew_is_written() {
+    everywhere("mapping_of_a_file_that_just_grew_is_written");
 }

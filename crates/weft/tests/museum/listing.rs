@@ -20,8 +20,8 @@ fn a_directory_can_be_removed_while_it_is_listed() {
 
 /// <https://github.com/longhorn/longhorn/issues/13829>
 #[test]
-fn whatever_is_listed_has_attributes() {
-    everywhere("what_is_listed_has_attributes");
+fn every_listed_name_has_attributes() {
+    everywhere("listed_names_have_attributes");
 }
 
 /// <https://github.com/openzfs/zfs/issues/2520>

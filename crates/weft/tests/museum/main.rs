@@ -5,8 +5,8 @@
 //! An exhibit of what programs see is an act of `tests/guest/museum.c`. It runs on a local
 //! directory, which shows that the act itself is right, on `weft mount`, and on the unmodified
 //! kernel's client. All of them share one server, one mount and one guest. What other clients see
-//! is asked over a session of NFS ([`wire`]), and exhibits that kill servers have servers of their
-//! own.
+//! is asked over a session of NFS ([`wire`]). Exhibits that kill servers, or make one cautious,
+//! have servers of their own.
 
 mod delegations;
 mod holes;
@@ -33,8 +33,8 @@ use tempfile::TempDir;
 /// the lease, after which the server takes the delegation away by itself.
 const RECALLED_WITHIN: Duration = Duration::from_secs(5);
 
-/// The server of all exhibits that leave it alone, and its mount; dropped with the last of those
-/// who share it, since nothing drops what is static.
+/// The server of all exhibits that leave it alone, and its mount. The last exhibit that shares it
+/// drops it, since nothing drops a static.
 struct Museum {
     mount: Mount,
     cluster: Cluster,
@@ -96,7 +96,7 @@ fn everywhere(act: &str) {
     on_the_kernel(act);
 }
 
-/// What the guest said of the act is `ok`, where there is a guest.
+/// The act succeeded in the guest, where there is a guest.
 fn on_the_kernel(act: &str) {
     let Some(guest) = &*IN_THE_GUEST else { return };
     for place in ["tmpfs", "kernel"] {
@@ -105,7 +105,7 @@ fn on_the_kernel(act: &str) {
     }
 }
 
-/// What every act did in the guest, by place and act; none where no guest can run.
+/// Outcome of every act in the guest, by place and act; none where no guest can run.
 static IN_THE_GUEST: LazyLock<Option<BTreeMap<String, String>>> = LazyLock::new(|| {
     let guest = Guest::new(Kernel::Uml, "museum.sh")?;
     let mut museum = Museum::visit();

@@ -39,7 +39,7 @@ fn signals_interrupt_no_change_of_a_name() {
 /// <https://github.com/rclone/rclone/issues/1181>
 #[test]
 fn a_file_that_was_just_written_can_be_removed() {
-    everywhere("what_was_just_made_can_be_removed");
+    everywhere("new_file_can_be_removed");
 }
 
 /// <https://github.com/cvmfs/cvmfs/pull/559>

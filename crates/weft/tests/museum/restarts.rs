@@ -57,7 +57,7 @@ fn a_server_that_nobody_used_starts_without_grace() {
 
 /// <https://github.com/leil-io/leilfs/issues/68>
 #[test]
-fn what_is_copied_while_the_server_is_killed_arrives_whole() {
+fn a_copy_during_a_server_kill_arrives_whole() {
     const BYTES: usize = 160 * MIB;
     let mut cluster = cluster(10);
     let dir = tempfile::tempdir().expect("a folder");

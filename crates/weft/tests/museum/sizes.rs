@@ -6,7 +6,7 @@ use crate::{Museum, everywhere, support};
 
 /// <https://github.com/gluster/glusterfs/issues/2680>
 #[test]
-fn what_several_write_at_a_time_is_no_larger_than_they_wrote() {
+fn concurrent_writers_make_a_file_no_longer_than_they_wrote() {
     everywhere("writers_side_by_side_add_up");
 }
 
@@ -38,7 +38,7 @@ fn a_file_that_is_being_written_keeps_its_size_as_its_mode_changes() {
 
 /// <https://github.com/juicedata/juicefs/issues/6323>
 #[test]
-fn who_opens_a_file_after_another_client_appended_reads_all_of_it() {
+fn an_open_after_another_clients_append_reads_all_of_it() {
     let museum = Museum::visit();
     let path = museum.mount.path("appended");
     for length in [10, 4000, 5000, 70_000, 80_000, 1_000_000] {

@@ -45,7 +45,7 @@ pub fn runtime() -> Runtime {
     runtime.expect("a runtime")
 }
 
-/// What the server called back about; each recall is answered with OK, and nothing is returned.
+/// Callbacks that came; each recall is answered with OK, and nothing is returned.
 #[derive(Default)]
 struct Heard {
     recalls: Mutex<Vec<Stateid>>,
@@ -170,7 +170,7 @@ impl Wire {
         }
     }
 
-    /// What TEST_STATEID says of a stateid.
+    /// Status of a stateid by TEST_STATEID.
     pub async fn status_of(&self, stateid: Stateid) -> NfsStat {
         let test = OpArgs::TestStateid(TestStateidArgs { stateids: vec![stateid] });
         match &self.done(vec![test]).await[..] {
