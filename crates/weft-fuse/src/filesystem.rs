@@ -636,7 +636,7 @@ impl Filesystem for WeftFs {
     fn lseek(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         fh: FileHandle,
         offset: i64,
         whence: i32,
@@ -644,7 +644,7 @@ impl Filesystem for WeftFs {
     ) {
         let tree = self.tree.clone();
         self.answer(async move {
-            match tree.seek(fh.0, offset, whence).await {
+            match tree.seek((ino.0, fh.0), offset, whence).await {
                 Ok(offset) => reply.offset(offset),
                 Err(e) => reply.error(e),
             }

@@ -29,6 +29,11 @@ impl Tree {
             return self.unlock(call.key(), call.range(), None).await;
         };
         let open = self.files.get(call.file).ok_or(Errno::EBADF)?;
+        let shares = matches!(locktype, LockType::Read | LockType::ReadBlocking);
+        if shares && self.locks.get(call.key()).is_some() {
+            // A lock to write may become one to read, beside which others read.
+            self.send_written(call.ino).await?;
+        }
         let taken = self.take_lock(call, &open, locktype, waits).await;
         self.locks.forget_if_empty(call.key());
         taken?;
@@ -95,14 +100,28 @@ impl Tree {
     /// disk with room.
     async fn unlock(&self, key: Key, range: LockRange, only: Option<u64>) -> Result<(), Errno> {
         let Some(owner) = self.locks.get(key) else { return Ok(()) };
-        let mut committed = Ok(());
-        for io in self.inodes.opens(key.0) {
-            committed = committed.and(io.commit_for_others().await.or_errno());
-        }
+        let committed = self.send_written(key.0).await;
         let unlocked = owner.unlock(range, only).await.or_errno();
         drop(owner);
         self.locks.forget_if_empty(key);
         committed.and(unlocked)
+    }
+
+    /// Sends what was written to a file through any open and any mapping, so that other clients
+    /// see it.
+    ///
+    /// # Errors
+    /// That of the first open whose data cannot leave; those of the others are sent all the same.
+    async fn send_written(&self, ino: u64) -> Result<(), Errno> {
+        if self.inodes.may_have_mapped_writes(ino) {
+            // The kernel sends what was written through mappings.
+            self.forget_pages(ino).await;
+        }
+        let mut committed = Ok(());
+        for io in self.inodes.opens(ino) {
+            committed = committed.and(io.commit_for_others().await.or_errno());
+        }
+        committed
     }
 
     /// A process closes a file: what it has locked of it, through whichever open, is unlocked.

@@ -25,14 +25,23 @@ pub struct Place {
 
 impl Tree {
     /// Where data, or a hole, begin: the kernel does the other words of `lseek(2)` itself.
-    pub async fn seek(&self, number: u64, offset: i64, whence: i32) -> Result<i64, Errno> {
-        let open = self.files.get(number).ok_or(Errno::EBADF)?;
+    pub async fn seek(
+        &self,
+        (ino, file): (u64, u64),
+        offset: i64,
+        whence: i32,
+    ) -> Result<i64, Errno> {
+        let open = self.files.get(file).ok_or(Errno::EBADF)?;
         let what = match whence {
             SEEK_DATA => DataContent::DATA,
             SEEK_HOLE => DataContent::HOLE,
             _ => return Err(Errno::EINVAL),
         };
         let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+        if self.inodes.may_have_mapped_writes(ino) {
+            // The kernel sends what was written through mappings: its `fuse_lseek` does not.
+            self.forget_pages(ino).await;
+        }
         let found = open.nodes.seek(&open.io, offset, what).await.or_errno()?;
         i64::try_from(found).map_err(|_| Errno::EOVERFLOW)
     }

@@ -288,6 +288,29 @@ for lock in fcntl.lockf,fcntl.flock: print(sum(lost(lock) for _ in range(10)))";
     two.b.unmount();
 }
 
+/// What is written under a lock, also through a mapping, is seen under the next one: when the lock
+/// is given up, and when it becomes one that others share.
+#[test]
+fn writes_under_a_lock_are_seen_under_the_next() {
+    let two = Two::start(&[]);
+    let script = format!(
+        "python3 -c \"
+import fcntl,mmap,os
+here=os.open('shared',os.O_RDWR|os.O_CREAT); os.write(here,b'.'*8192); os.fsync(here)
+there=os.open('{}',os.O_RDWR); m=mmap.mmap(here,8192)
+def mapped(i): m[i:i+1]=b'x'
+def written(i): os.pwrite(here,b'x',i)
+lock=fcntl.lockf
+for i,write in enumerate((mapped,written,mapped,written)):
+    lock(here,fcntl.LOCK_EX); write(i); lock(here,fcntl.LOCK_UN if i<2 else fcntl.LOCK_SH)
+    lock(there,fcntl.LOCK_SH); print(os.pread(there,4,0).decode()); lock(there,fcntl.LOCK_UN)
+    lock(here,fcntl.LOCK_UN)\"",
+        two.b.path("shared").display()
+    );
+    let seen = "x...\nxx..\nxxx.\nxxxx".to_string();
+    assert_eq!(two.a.shell(0, &script), (true, seen));
+}
+
 /// Processes on both mounts that open, close, duplicate, lock, unlock and die by chance are told
 /// what a local disk tells those that do the same there, whatever follows on what; also while the
 /// servers are killed.
