@@ -1,5 +1,5 @@
-//! Changes of names whose reply is lost with the session: whether they were carried out is seen, and
-//! they are done once.
+//! Changes of names whose reply is lost with the session: they are done once, since what is there
+//! now tells whether they were carried out.
 
 use std::collections::BTreeMap;
 
