@@ -81,8 +81,8 @@ pub fn keep_files_private() {
 
 /// What a server is asked for by signals.
 pub struct Signals {
-    term: Signal,
-    int: Signal,
+    /// SIGTERM and SIGINT, once the server serves.
+    stops: Option<[Signal; 2]>,
     hangup: Signal,
     /// Whether a terminal was there to go away.
     on_terminal: bool,
@@ -98,26 +98,38 @@ pub enum Asked {
 }
 
 impl Signals {
-    /// From here on no signal ends the process by itself.
+    /// From here on SIGHUP does not end the process by itself. SIGTERM and SIGINT still do: a start
+    /// may take long, and leaves nothing that the next one cannot go on from.
     ///
     /// # Errors
     /// Signals cannot be waited for.
     pub fn listen() -> std::io::Result<Signals> {
-        Ok(Signals {
-            term: signal(SignalKind::terminate())?,
-            int: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
-            on_terminal: std::io::stdout().is_terminal(),
-        })
+        let hangup = signal(SignalKind::hangup())?;
+        Ok(Signals { stops: None, hangup, on_terminal: std::io::stdout().is_terminal() })
+    }
+
+    /// The server has started: from here on no signal ends the process by itself.
+    ///
+    /// # Errors
+    /// Signals cannot be waited for.
+    pub fn started(&mut self) -> std::io::Result<()> {
+        self.stops = Some([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?]);
+        Ok(())
     }
 
     /// The next thing asked for.
     pub async fn next(&mut self) -> Asked {
+        let Signals { stops, hangup, on_terminal } = self;
+        let stop = async {
+            match stops {
+                Some([term, int]) => tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} },
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            _ = self.term.recv() => Asked::Stop,
-            _ = self.int.recv() => Asked::Stop,
-            _ = self.hangup.recv() => {
-                let gone = self.on_terminal && !std::io::stdout().is_terminal();
+            () = stop => Asked::Stop,
+            _ = hangup.recv() => {
+                let gone = *on_terminal && !std::io::stdout().is_terminal();
                 if gone { Asked::Stop } else { Asked::Reload }
             }
         }
@@ -142,11 +154,15 @@ pub async fn until_stopped(running: &RunningMds, signals: &mut Signals) -> Outco
     }
 }
 
-/// Stops a metadata server: what is on its way becomes durable, if the disk has room for it.
-pub async fn stop(running: &RunningMds) {
-    if tokio::time::timeout(STOP_PATIENCE, running.mds.stop()).await.is_err() {
-        tracing::warn!("the last changes found no room on the disk; nobody was told they are done");
-    }
+/// Stops a metadata server: what is on its way becomes durable, if the disk has room for it, and
+/// unless the process is asked to stop once more.
+pub async fn stop(running: &RunningMds, signals: &mut Signals) {
+    let why = tokio::select! {
+        () = running.mds.stop() => return,
+        () = tokio::time::sleep(STOP_PATIENCE) => "found no room on the disk",
+        () = signals.stopped() => "were not waited for",
+    };
+    tracing::warn!("the last changes {why}; nobody was told they are done");
 }
 
 /// Runs a metadata server until it is asked to stop.
@@ -160,6 +176,7 @@ pub fn mds(args: &ServeArgs) -> Outcome {
         let listener = start::listen(config.listen).await?;
         let admin = start::admin_doors(&config).await?;
         let running = start::mds(&config, &secret, listener, admin).await?;
+        signals.started()?;
         let tcp = running.admin_tcp.map_or_else(String::new, |tcp| format!(" and {tcp}"));
         let (address, admin) = (running.address, running.admin.display());
         println!("weft mds: serving on {address}, admin on {admin}{tcp}");
@@ -174,7 +191,7 @@ pub fn mds(args: &ServeArgs) -> Outcome {
                 failure = running.failed() => return Err(failure.into()),
             }
         }
-        stop(&running).await;
+        stop(&running, &mut signals).await;
         Ok(())
     })
 }
@@ -250,6 +267,7 @@ pub fn ds(args: &DsArgs) -> Outcome {
         let mut signals = Signals::listen()?;
         let listener = start::listen(config.listen).await?;
         let running = start::ds(&config, &secret, listener, 1).await?;
+        signals.started()?;
         println!("weft ds {}: serving on {}", config.id, running.address);
         while signals.next().await == Asked::Reload {
             reload_secrets(&running, &config);

@@ -118,6 +118,7 @@ pub fn run(args: UpArgs) -> Outcome {
     serve::runtime()?.block_on(async {
         let mut signals = serve::Signals::listen()?;
         let cluster = start(&args).await?;
+        signals.started()?;
         if args.json {
             println!("{}", serde_json::to_string(&cluster.endpoints)?);
         } else {
@@ -140,7 +141,7 @@ pub fn run(args: UpArgs) -> Outcome {
             }
             serve::until_stopped(&cluster.mds, &mut signals).await?;
         }
-        serve::stop(&cluster.mds).await;
+        serve::stop(&cluster.mds, &mut signals).await;
         if !args.json {
             // The terminal may be gone.
             let _ = writeln!(std::io::stdout(), "Stopped.");

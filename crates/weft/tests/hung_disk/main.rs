@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use gate::Gate;
+use support::cluster::{Cluster, Options, Starting};
 use support::servers::{Plan, Servers, With, ds};
 use tokio::{runtime::Runtime, time::timeout};
 use weft_client::{
@@ -20,6 +21,8 @@ use weft_client::{
 const BYTES: usize = 1 << 20;
 /// Time for what must not wait for a disk, on a busy machine.
 const UNDISTURBED: Duration = Duration::from_secs(10);
+/// Longer than an end takes that waits for nothing, and shorter than a server waits for its disk.
+const AT_ONCE: Duration = Duration::from_secs(5);
 /// The metadata server has pinged, and given up a data server without an answer, several times.
 const PING_ROUNDS: Duration = Duration::from_secs(12);
 /// The data server.
@@ -73,6 +76,73 @@ fn a_fence_that_hangs_holds_up_nobody_else() {
     support::until("removal of the object", UNDISTURBED, || {
         (hung.servers.objects(ID).0 == 1).then_some(())
     });
+}
+
+/// All servers in one process, whose disk hangs at each sync.
+struct HungUp {
+    cluster: Cluster,
+    gate: Gate,
+    _beside: tempfile::TempDir,
+}
+
+impl HungUp {
+    fn prepare() -> Self {
+        let beside = tempfile::tempdir().expect("a folder");
+        let gate = Gate::new(beside.path().join("gate"));
+        let options = Options { data_servers: 1, ..Options::default() };
+        Self { cluster: Cluster::prepare(options, ""), gate, _beside: beside }
+    }
+
+    fn spawn(&mut self) -> Starting {
+        self.cluster.spawn(&self.gate.environment(&self.cluster.data_dir()))
+    }
+
+    fn signal(&self) {
+        let sent = support::run("kill", &["-TERM", &self.cluster.pid().to_string()]);
+        assert!(sent.status.success(), "kill: {}", support::words(&sent));
+    }
+
+    /// Waits for the end, which must come at once.
+    fn ends(&mut self) {
+        let asked = Instant::now();
+        self.cluster.ended();
+        assert!(asked.elapsed() < AT_ONCE, "it ended after {:?}", asked.elapsed());
+    }
+}
+
+/// A server that is asked to stop waits for its last change to be durable, and at the second
+/// signal no longer.
+#[test]
+fn a_second_signal_ends_a_server() {
+    let mut up = HungUp::prepare();
+    let starting = up.spawn();
+    up.cluster.serves(&starting);
+    up.gate.close("sync");
+    let mut mkdir = std::process::Command::new(support::weft_binary())
+        .args(["mkdir", "/d", "--server", &format!("127.0.0.1:{}", up.cluster.port())])
+        .spawn()
+        .expect("weft starts");
+    up.gate.until_waiting("sync", "/volume/");
+    up.signal();
+    std::thread::sleep(Duration::from_secs(1));
+    up.signal();
+    up.ends();
+    mkdir.kill().expect("kill");
+    mkdir.wait().expect("its end");
+}
+
+/// A server that has not finished to start ends at the first signal.
+#[test]
+fn a_signal_ends_a_server_that_starts() {
+    let mut up = HungUp::prepare();
+    let starting = up.spawn();
+    up.cluster.serves(&starting);
+    up.cluster.stop();
+    up.gate.close("sync");
+    let _starting = up.spawn();
+    up.gate.until_waiting("sync", "/");
+    up.signal();
+    up.ends();
 }
 
 /// A cluster of one data server with a disk that can hang, and who reads from it.
