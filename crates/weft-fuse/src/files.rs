@@ -21,7 +21,7 @@ use crate::{
     names::{count_unsent, flush},
     slots::OpenFile,
     space::Place,
-    tree::{Creation, Tree},
+    tree::{Creation, Found, Tree},
 };
 
 /// Files from this size on, in bytes, are read past the kernel's page cache: a copy less, and no
@@ -29,6 +29,8 @@ use crate::{
 const DIRECT_FROM_BYTES: u64 = 4 << 20;
 
 /// Flags of `open(2)` that matter here: `include/uapi/asm-generic/fcntl.h`.
+pub const O_RDONLY: i32 = 0;
+const O_ACCMODE: i32 = 0o3;
 const O_EXCL: i32 = 0o200;
 const O_TRUNC: i32 = 0o1000;
 pub const O_APPEND: i32 = 0o2000;
@@ -47,6 +49,25 @@ pub fn options_of(flags: i32) -> OpenOptions {
     OpenOptions { read, write, policy, ..OpenOptions::default() }
 }
 
+/// A file that was opened before the kernel asked for that.
+#[derive(Clone)]
+pub struct Held {
+    pub io: Arc<FileIo>,
+    /// As it was opened, as `open(2)` has it.
+    pub flags: i32,
+    /// As they were told with that, and when it was asked.
+    pub attrs: Attrs,
+    pub asked_at: Instant,
+}
+
+impl Held {
+    /// Whether that is how it is to be opened.
+    fn serves(&self, flags: i32) -> bool {
+        let how = |flags| flags & (O_ACCMODE | O_DIRECT);
+        how(self.flags) == how(flags)
+    }
+}
+
 impl Tree {
     /// Opens a file for a thread; its number, and how the kernel is to treat it. What the kernel
     /// believes of its size and times is no older than this, when it hears of it.
@@ -60,11 +81,15 @@ impl Tree {
         ino: u64,
         flags: i32,
     ) -> Result<(u64, FopenFlags), Errno> {
-        let was_looked_up = self.retries.what(thread, ino, Instant::now()).is_some();
-        if self.inodes.is_from_list(ino, self.valid) && !was_looked_up {
-            return Err(Errno::ESTALE);
-        }
-        let opened = self.open_number(nodes, ino, flags).await;
+        let opened = match self.retries.what(thread, ino, Instant::now()) {
+            // It has been opened as it was looked up.
+            Some(Found::File(held)) if held.serves(flags) => {
+                let Held { io, attrs, asked_at, .. } = *held;
+                Ok(self.keep((ino, asked_at), (io, nodes), &attrs, flags))
+            }
+            None if self.inodes.is_from_list(ino, self.valid) => return Err(Errno::ESTALE),
+            _ => self.open_number(nodes, ino, flags).await,
+        };
         self.retries.end(thread);
         opened
     }

@@ -21,7 +21,7 @@ use weft_nfs::{Attrs, ops::CreateType};
 use crate::{
     attr::{owner, set_time},
     callers::Callers,
-    files::O_APPEND,
+    files::{O_APPEND, O_RDONLY},
     locks::{LockCall, Told},
     space::Place,
     tree::{Creation, Tree, component},
@@ -69,8 +69,13 @@ impl WeftFs {
 impl Call {
     /// What the thread is told that asked by a path; on ESTALE it looks that up once more.
     fn told<T>(&self, answer: Result<T, Errno>) -> Result<T, Errno> {
+        self.told_to_open(answer, O_RDONLY)
+    }
+
+    /// The same of an open with these flags.
+    fn told_to_open<T>(&self, answer: Result<T, Errno>, flags: i32) -> Result<T, Errno> {
         if answer.as_ref().is_err_and(|e| e.code() == Errno::ESTALE.code()) {
-            self.tree.retries.begin(self.thread, Instant::now());
+            self.tree.retries.begin(self.thread, flags, Instant::now());
         }
         answer
     }
@@ -316,7 +321,7 @@ impl Filesystem for WeftFs {
         let call = self.call(request);
         self.answer(async move {
             let answer = call.tree.open((&call.nodes, call.thread), ino.0, flags.0).await;
-            match call.told(answer) {
+            match call.told_to_open(answer, flags.0) {
                 Ok((number, how)) => reply.opened(FileHandle(number), how),
                 Err(e) => reply.error(e),
             }

@@ -18,6 +18,7 @@ use weft_nfs::{
 use crate::{
     attr::{decode_device, file_attr},
     errno::OrErrno,
+    files::{Held, options_of},
     retries::AT_ONCE,
     tree::{Creation, Found, Tree},
 };
@@ -38,9 +39,12 @@ impl Tree {
         let mut looks = 0;
         loop {
             let asked_at = Instant::now();
-            let node = match self.retries.is_under_way(thread, asked_at) {
-                true => self.find_again((nodes, thread), &dir, (parent, &name)).await?,
-                false => nodes.lookup(&dir, name.clone()).await.or_errno()?,
+            let node = match self.retries.under_way(thread, asked_at) {
+                Some(flags) => {
+                    let how = (thread, flags);
+                    self.find_again((nodes, how), &dir, (parent, &name)).await?
+                }
+                None => nodes.lookup(&dir, name.clone()).await.or_errno()?,
             };
             looks += 1;
             match self.found((nodes, asked_at), node, (parent, &name)).await {
@@ -71,15 +75,19 @@ impl Tree {
     }
 
     /// Looks a name up for a thread that was told ESTALE, and keeps what it finds for its next
-    /// request: a file is open until then, if the caller may read it, and a link has been read.
+    /// request: a file is open until then, if the caller may open it, and a link has been read.
     async fn find_again(
         self: &Arc<Self>,
-        (nodes, thread): (&Nodes, u32),
+        (nodes, (thread, flags)): (&Nodes, (u32, i32)),
         dir: &FileHandle,
         place: (u64, &Component),
     ) -> Result<Node, Errno> {
-        let (node, found) = match self.find_open(nodes, dir, place).await {
-            Some((node, io)) => (node, Found::File(io)),
+        let asked_at = Instant::now();
+        let (node, found) = match self.find_open(nodes, flags, dir, place).await {
+            Some((node, io)) => {
+                let attrs = node.attrs.clone();
+                (node, Found::File(Box::new(Held { io, flags, attrs, asked_at })))
+            }
             None => self.find_unopened(nodes, dir, place.1).await?,
         };
         self.retries.found(thread, self.inodes.number(&node)?, found);
@@ -91,25 +99,27 @@ impl Tree {
         Ok(node)
     }
 
-    /// Opens what has a name, if that is a file and the caller may read it. One that is probably
+    /// Opens what has a name, if that is a file that the caller may open so. One that is probably
     /// delegated is looked up, and opened without a request.
     async fn find_open(
         &self,
         nodes: &Nodes,
+        flags: i32,
         dir: &FileHandle,
         place: (u64, &Component),
     ) -> Option<(Node, Arc<FileIo>)> {
         if self.inodes.is_probably_dir(place) {
             return None;
         }
+        let options = options_of(flags);
         let probably = self.inodes.probably(place);
         if probably.is_some_and(|fh| nodes.attrs_known(&fh).is_some()) {
             let node = nodes.lookup(dir, place.1.clone()).await.ok()?;
-            if let Ok(opened) = nodes.open_node(&node.fh, OpenOptions::read()).await {
+            if let Ok(opened) = nodes.open_node(&node.fh, options).await {
                 return Some((node, opened.io));
             }
         }
-        let opened = nodes.open(dir, place.1.clone(), OpenOptions::read()).await.ok()?;
+        let opened = nodes.open(dir, place.1.clone(), options).await.ok()?;
         Some((opened.node, opened.io))
     }
 

@@ -20,6 +20,7 @@ pub struct Retries<T>(Mutex<HashMap<u32, Retry<T>>>);
 
 struct Retry<T> {
     since: Instant,
+    flags: i32,
     found: Option<(u64, T)>,
 }
 
@@ -36,18 +37,18 @@ impl<T> Default for Retries<T> {
 }
 
 impl<T: Clone> Retries<T> {
-    /// A thread is told ESTALE.
-    pub fn begin(&self, thread: u32, now: Instant) {
+    /// A thread is told ESTALE, which wants to open with these flags of `open(2)`.
+    pub fn begin(&self, thread: u32, flags: i32, now: Instant) {
         let mut told = self.lock();
         if told.len() > MANY {
             told.retain(|_, retry| !retry.is_over(now));
         }
-        told.insert(thread, Retry { since: now, found: None });
+        told.insert(thread, Retry { since: now, flags, found: None });
     }
 
-    /// Whether a thread looks up what it was told ESTALE for.
-    pub fn is_under_way(&self, thread: u32, now: Instant) -> bool {
-        self.lock().get(&thread).is_some_and(|retry| !retry.is_over(now))
+    /// The flags of a thread that looks up what it was told ESTALE for.
+    pub fn under_way(&self, thread: u32, now: Instant) -> Option<i32> {
+        self.lock().get(&thread).filter(|retry| !retry.is_over(now)).map(|retry| retry.flags)
     }
 
     /// A name of the path led a thread to this number; what was found by an earlier name goes.
@@ -93,9 +94,12 @@ mod tests {
         let (retries, now) = (Retries::default(), Instant::now());
         retries.found(1, 10, "nobody asks again");
         assert_eq!(retries.what(1, 10, now), None);
-        retries.begin(1, now);
-        retries.begin(2, now);
-        assert!(retries.is_under_way(1, now) && !retries.is_under_way(3, now));
+        retries.begin(1, 0, now);
+        retries.begin(2, 2, now);
+        assert_eq!(
+            [1, 2, 3].map(|thread| retries.under_way(thread, now)),
+            [Some(0), Some(2), None]
+        );
         retries.found(1, 10, "a directory");
         retries.found(1, 11, "a file");
         assert_eq!(retries.what(1, 10, now), None);
@@ -103,14 +107,14 @@ mod tests {
         assert_eq!(retries.what(1, 11, now), Some("a file"));
         retries.end(1);
         assert_eq!(retries.what(1, 11, now), None);
-        assert!(!retries.is_under_way(1, now) && retries.is_under_way(2, now));
+        assert_eq!([1, 2].map(|thread| retries.under_way(thread, now)), [None, Some(2)]);
     }
 
     #[test]
     fn not_for_ever() {
         let (retries, now) = (Retries::default(), Instant::now());
         let later = now + 2 * AT_ONCE;
-        retries.begin(1, now);
+        retries.begin(1, 0, now);
         retries.found(1, 10, "a file");
         retries.end_if_over(1, now);
         assert_eq!(retries.what(1, 10, now), Some("a file"));
@@ -118,7 +122,7 @@ mod tests {
         retries.end_if_over(1, later);
         assert!(retries.lock().is_empty());
         for thread in 0..10_000 {
-            retries.begin(thread, now + 2 * AT_ONCE * thread);
+            retries.begin(thread, 0, now + 2 * AT_ONCE * thread);
         }
         assert!(retries.lock().len() <= MANY + 1);
     }

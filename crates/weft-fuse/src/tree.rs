@@ -15,7 +15,6 @@ use fuser::{Errno, FileAttr, FileType, INodeNo, Notifier};
 use tokio::sync::RwLock as AsyncRwLock;
 use weft_client::{
     ClientError,
-    io::FileIo,
     node::{DirChange, Node},
 };
 use weft_nfs::{Attrs, Component, attr::ModeUmask};
@@ -23,6 +22,7 @@ use weft_nfs::{Attrs, Component, attr::ModeUmask};
 use crate::{
     attr::file_attr,
     errno::OrErrno,
+    files::Held,
     inodes::Inodes,
     locks::Locks,
     notices::{ALL_BYTES, NO_BYTES, Telling},
@@ -55,7 +55,7 @@ pub struct Tree {
 #[derive(Clone)]
 pub enum Found {
     /// Open, as long as this is kept.
-    File(#[expect(dead_code, reason = "it is kept, not used")] Arc<FileIo>),
+    File(Box<Held>),
     /// Where it leads.
     Link(Bytes),
     /// Something else, or nothing that the caller may read.

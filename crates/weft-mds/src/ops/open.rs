@@ -364,7 +364,7 @@ async fn by_handle<'a>(
             None
         }
         _ => {
-            not_removed(mds, c, a, &inode)?;
+            not_removed(a, &inode)?;
             existing(mds, c, a, &inode).await?
         }
     };
@@ -373,15 +373,14 @@ async fn by_handle<'a>(
     Ok(Target { inode, change, attrset, undelegated })
 }
 
-/// A removed file is opened again only by who has it open (STALE, §15.1.2.6). Linux opens a name
-/// that it remembers by handle, and would open the removed file as long as anybody has it open.
-fn not_removed(mds: &Mds, c: &Compound<Mds>, a: &OpenArgs, inode: &Inode) -> Result<(), Failure> {
-    if inode.nlink > 0 || a.claim != OpenClaim::Fh {
-        return Ok(());
+/// A removed file is opened no more (STALE, §15.1.2.6), whoever has it open. Linux opens a name that
+/// it remembers by handle, and would open the removed file as long as anybody has it open; its own
+/// CLOSE may also be on its way.
+fn not_removed(a: &OpenArgs, inode: &Inode) -> Result<(), Failure> {
+    match inode.nlink == 0 && a.claim == OpenClaim::Fh {
+        true => Err(NfsStat::STALE.into()),
+        false => Ok(()),
     }
-    let (client, file) = (c.client()?, mds.files.key(inode.no));
-    let has_it = mds.protocol.state().has_opens(client, file);
-    if has_it { Ok(()) } else { Err(NfsStat::STALE.into()) }
 }
 
 /// How to create, with the attributes checked.

@@ -199,8 +199,8 @@ async fn unlinked_while_open() {
     c.compound().putfh(&fh).expect(NfsStat::STALE).await;
 }
 
-/// A removed file is not opened by handle any more, but by who has it open: Linux opens names that
-/// it remembers so.
+/// A removed file is not opened by handle any more, not by who has it open either: Linux opens
+/// names that it remembers so, and the name is another file's by now.
 #[tokio::test]
 async fn unlinked_and_opened_again() {
     let cluster = Cluster::start().await;
@@ -214,8 +214,10 @@ async fn unlinked_and_opened_again() {
         a.compound().putrootfh().op(remove(name)).send().await.ok();
     }
     b.compound().putfh(&other).open(again("b")).expect(NfsStat::STALE).await;
-    a.compound().putfh(&other).open(again("a")).expect(NfsStat::OK).await;
-    b.compound().putfh(&fh).open(again("b again")).expect(NfsStat::OK).await;
+    a.compound().putfh(&other).open(again("a")).expect(NfsStat::STALE).await;
+    b.compound().putfh(&fh).open(again("b again")).expect(NfsStat::STALE).await;
+    // What he has open, he goes on to use.
+    a.compound().putfh(&fh).getattr(&[AttrNo::NUMLINKS]).expect(NfsStat::OK).await;
 }
 
 /// RENAME: every refusal, and what replaces what.
