@@ -28,7 +28,7 @@ const NARROW: Plan = Plan {
     stripe_width: 1,
     flexfiles: false,
     mds_disk_mib: None,
-    ds1_disk_mib: None,
+    ds_disk_mib: None,
     wired: false,
 };
 
@@ -396,7 +396,7 @@ fn homes(servers: &Servers, name: &str) -> Vec<u64> {
 /// again when it has room; who makes a file larger that is on it is told.
 #[test]
 fn a_full_data_server_is_passed_over() {
-    let servers = Servers::start(Plan { ds1_disk_mib: Some(48), ..Plan::default() });
+    let servers = Servers::start(Plan { ds_disk_mib: Some(48), ..Plan::default() });
     let source = servers.source(7, 8 * MIB);
     servers.weft_ok(&["put", &source, "/wide"]);
     assert_eq!(homes(&servers, "/wide"), [1, 2, 3, 4]);
@@ -425,11 +425,46 @@ fn a_full_data_server_is_passed_over() {
     });
 }
 
+/// A data server that has far less room than the others gets no part of new files while others
+/// remain, and is named: before it is full, by `/health`, `weft status` and the log.
+#[test]
+fn a_nearly_full_data_server_gets_no_new_files() {
+    let servers = Servers::start(Plan { ds_disk_mib: Some(200), ..Plan::default() });
+    // Above what the data server keeps free: a sixteenth of its disk.
+    servers.fill("ds1", (200 << 20) / 16 + (15 << 20));
+    let source = servers.source(11, 90 * MIB);
+    let named = support::until("a warning", PATIENCE, || {
+        let health = servers.health();
+        assert_eq!(health["healthy"], true, "{health}");
+        let mut words = health["warnings"].as_array()?.iter().filter_map(|w| w.as_str());
+        words.find(|w| w.starts_with("data server 1 ")).map(str::to_owned)
+    });
+    assert!(named.contains("new files go to other data servers"), "{named}");
+    for n in 0..3 {
+        let name = format!("/large{n}");
+        servers.weft_ok(&["put", &source, &name]);
+        assert_eq!(homes(&servers, &name), [2, 3, 4]);
+    }
+    servers.verify("/large0", 11, 90 * MIB);
+    let status = servers.weft_ok(&["status"]);
+    let row = status.lines().find(|line| line.starts_with("ds 1 ")).expect("a row");
+    assert!(row.ends_with("nearly full: new files go elsewhere"), "{status}");
+    let log = servers.logs_of("mds");
+    assert!(log.contains("new files go to other data servers") && log.contains("id=1"), "{log}");
+    // A list is a decision: what it names is used, and who outgrows it is told.
+    servers.weft_ok(&["mkdir", "/on-1"]);
+    servers.weft_ok(&["layout", "set", "/on-1", "--distribution", "cyclic", "--servers", "1"]);
+    let refused = servers.weft_fails(&["put", &source, "/on-1/large"]);
+    assert!(refused.contains("no space left"), "{refused}");
+    let log = servers.logs_of("ds1");
+    assert!(log.contains("no room on the disk"), "{log}");
+}
+
 /// A small file that finds no room half-way to its data server: who made it grow is told, it stays
 /// as it was, also over a crash, and leaves when there is room.
 #[test]
 fn a_data_server_that_fills_up_during_a_move_says_so() {
-    let one = Plan { data_servers: 1, ds1_disk_mib: Some(8), ..NARROW };
+    let one = Plan { data_servers: 1, ds_disk_mib: Some(8), ..NARROW };
     let mut servers = Servers::start(one);
     let small = 60_000;
     let source = servers.source(9, small);

@@ -22,6 +22,7 @@ impl Admin {
         }
         for server in data_servers {
             problems.extend(problem_of(&server));
+            warnings.extend(little_room_of(&server));
             warnings.extend(owed_by(&server));
         }
         let grace = self.grace_status();
@@ -98,6 +99,21 @@ fn problem_of(server: &ServerStatus) -> Option<String> {
     Some(format!("data server {id} is (nearly) full: {available} of {total} bytes are free"))
 }
 
+/// What is not yet a problem: a disk that fills, and one that new files pass over.
+fn little_room_of(server: &ServerStatus) -> Option<String> {
+    let id = server.id.unwrap_or(0);
+    let space = server.space.filter(|s| server.reachable && !s.is_nearly_full())?;
+    let SpaceStatus { total, available, .. } = space;
+    let consequence = match (server.passed_over, space.is_getting_full()) {
+        (true, _) => "; new files go to other data servers while there are any",
+        (false, true) => "",
+        (false, false) => return None,
+    };
+    Some(format!(
+        "data server {id} has little room left: {available} of {total} bytes are free{consequence}"
+    ))
+}
+
 fn owed_by(server: &ServerStatus) -> Option<String> {
     let (id, owed) = (server.id.unwrap_or(0), server.owed);
     (owed > 0).then(|| format!("data server {id}: {owed} removals or truncations wait for it"))
@@ -120,9 +136,26 @@ mod tests {
             control_messages: Default::default(),
             files_ahead: None,
             space: Some(SpaceStatus { total: 1000, free: available, available }),
+            passed_over: false,
             owed,
             state_memory: None,
         }
+    }
+
+    /// A disk that fills is a warning before it is a problem, and so is one that is passed over.
+    #[test]
+    fn little_room_is_a_warning() {
+        let told = |server| (problem_of(&server).is_some(), little_room_of(&server));
+        assert_eq!(told(server(50, 0)), (false, None));
+        let words = "data server 3 has little room left: 49 of 1000 bytes are free";
+        assert_eq!(told(server(49, 0)), (false, Some(words.to_owned())));
+        assert_eq!(told(server(20, 0)).1, Some(words.replace("49", "20")));
+        assert_eq!(told(server(19, 0)), (true, None));
+        let over = ServerStatus { passed_over: true, ..server(75, 0) };
+        let words = "data server 3 has little room left: 75 of 1000 bytes are free; \
+                     new files go to other data servers while there are any";
+        assert_eq!(told(over.clone()), (false, Some(words.to_owned())));
+        assert_eq!(told(ServerStatus { reachable: false, ..over }).1, None);
     }
 
     /// A full data server, one that is away and one that is owed something are named.

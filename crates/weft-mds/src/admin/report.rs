@@ -163,6 +163,7 @@ impl Admin {
                 free: s.free,
                 available: s.available,
             }),
+            passed_over: false,
             owed: 0,
             state_memory: Some(self.state_memory()),
         }
