@@ -90,6 +90,9 @@ pub(crate) trait Admission: std::fmt::Debug + Send + Sync {
     /// The uuid of our volume, and what its data servers know that nobody else does.
     fn credentials(&self) -> ([u8; 16], ControlKey);
 
+    /// Returns when the credentials have changed since this was called.
+    fn credentials_changed(&self) -> Later<'_, ()>;
+
     /// Whether this directory may be the data server's; what to ask it then.
     fn meet(&self, id: DataServerId, uuid: [u8; 16]) -> Result<VolumeArgs, String>;
 
@@ -142,6 +145,8 @@ struct Live {
     give_up: Notify,
     /// When it was made, if an earlier one was lost.
     back_since: Option<Instant>,
+    /// The key that it was made with.
+    key: ControlKey,
 }
 
 #[derive(Debug, Clone)]
@@ -304,6 +309,7 @@ async fn keep_connected(expected: Expected, tell: Tell) {
     let mut told = String::new();
     let mut was_lost = false;
     loop {
+        let (_, key) = expected.admission.credentials();
         let why = match establish(&expected, &found).await {
             Ok(connection) => {
                 note_connected(&expected, was_lost || !told.is_empty());
@@ -312,9 +318,13 @@ async fn keep_connected(expected: Expected, tell: Tell) {
                 backoff = BACKOFF_MIN;
                 told.clear();
                 connections.fetch_add(1, Ordering::AcqRel);
-                let live = Arc::new(Live { connection, give_up: Notify::new(), back_since });
+                let live = Arc::new(Live { connection, give_up: Notify::new(), back_since, key });
                 link.send_replace(Link::Up(live.clone()));
-                let why = until_lost(&live, &expected).await;
+                let at = *found.borrow();
+                let why = tokio::select! {
+                    why = until_lost(&live, &expected) => why,
+                    why = until_stranger(&live, &expected, at) => why,
+                };
                 tracing::warn!(id = expected.id.0, error = %why, "data server lost");
                 expected.admission.lost(expected.id).await;
                 why
@@ -483,6 +493,34 @@ async fn until_lost(live: &Live, expected: &Expected) -> ControlError {
             Err(why) => return why,
         }
         (told, told_at) = (lsn, Instant::now());
+    }
+}
+
+/// Returns when the data server turns out not to know the secret that the cluster has now. The
+/// connection of before goes on, but the handles that clients are given are sealed with the new
+/// secret: the data server refuses them all. The proof is a connection of its own, so that a data
+/// server that knows the secret is not lost for a moment.
+async fn until_stranger(
+    live: &Live,
+    expected: &Expected,
+    address: Option<SocketAddr>,
+) -> ControlError {
+    let mut proven = live.key.clone();
+    loop {
+        let (_, now) = expected.admission.credentials();
+        if now == proven {
+            let changed = expected.admission.credentials_changed();
+            // What has changed before this was listened for is seen a moment later.
+            let _ = timeout(PING_EVERY, changed).await;
+            continue;
+        }
+        let Some(address) = address else { return std::future::pending().await };
+        match timeout(ESTABLISH_LIMIT, greet(expected, address)).await {
+            Ok(Ok(_)) => proven = now,
+            Ok(Err(why @ ControlError::Wrong(_))) => return why,
+            // Whether it is there is watched elsewhere.
+            Ok(Err(_)) | Err(_) => sleep(PING_EVERY).await,
+        }
     }
 }
 

@@ -33,6 +33,10 @@ impl Admission for Interrupted {
         self.registry.credentials()
     }
 
+    fn credentials_changed(&self) -> Later<'_, ()> {
+        self.registry.credentials_changed()
+    }
+
     fn meet(&self, id: DataServerId, uuid: [u8; 16]) -> Result<VolumeArgs, String> {
         self.registry.meet(id, uuid)
     }
