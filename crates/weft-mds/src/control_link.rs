@@ -44,7 +44,10 @@ const BIND_LIMIT: Duration = Duration::from_secs(10);
 /// How often a data server is told the age of our volume, if that changes: it costs it a sync.
 const AGE_EVERY: Duration = Duration::from_secs(5);
 /// How often an idle connection is tried.
-const PING_EVERY: Duration = Duration::from_secs(2);
+const PING_EVERY: Duration = Duration::from_millis(500);
+/// A data server that has not answered for this long is silent: nothing new is begun with it. It is
+/// lost only after [`ANSWER_LIMIT`], since all that is in flight ends with the connection.
+const SILENT_AFTER: Duration = Duration::from_secs(1);
 /// Time after a reconnection during which writes through the metadata server are made durable at
 /// once. Linux flushes dirty pages after 30 s at the latest.
 const STEADY_AFTER: Duration = Duration::from_secs(60);
@@ -147,6 +150,15 @@ struct Live {
     back_since: Option<Instant>,
     /// The key that it was made with.
     key: ControlKey,
+    /// Whether a ping is overdue.
+    silent: watch::Sender<bool>,
+}
+
+impl Live {
+    fn new(connection: Connection, back_since: Option<Instant>, key: ControlKey) -> Arc<Live> {
+        let (give_up, silent) = (Notify::new(), watch::Sender::new(false));
+        Arc::new(Live { connection, give_up, back_since, key, silent })
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -202,9 +214,23 @@ impl ControlLink {
         *self.found.borrow()
     }
 
-    /// Whether there is a connection.
+    /// Whether there is a connection, and the data server answers.
     pub(crate) fn is_up(&self) -> bool {
-        matches!(&*self.link.borrow(), Link::Up(_))
+        matches!(&*self.link.borrow(), Link::Up(live) if !*live.silent.borrow())
+    }
+
+    /// Returns when there is no connection, or the data server does not answer.
+    pub(crate) async fn silent(&self) {
+        let mut link = self.link.clone();
+        loop {
+            let Link::Up(live) = link.borrow_and_update().clone() else { return };
+            let mut silent = live.silent.subscribe();
+            tokio::select! {
+                // The sender is kept by `live`.
+                _ = silent.wait_for(|is| *is) => return,
+                changed = link.changed() => if changed.is_err() { return },
+            }
+        }
     }
 
     /// Whether there is a connection, and none was lost in the last [`STEADY_AFTER`].
@@ -318,7 +344,7 @@ async fn keep_connected(expected: Expected, tell: Tell) {
                 backoff = BACKOFF_MIN;
                 told.clear();
                 connections.fetch_add(1, Ordering::AcqRel);
-                let live = Arc::new(Live { connection, give_up: Notify::new(), back_since, key });
+                let live = Live::new(connection, back_since, key);
                 link.send_replace(Link::Up(live.clone()));
                 let at = *found.borrow();
                 let why = tokio::select! {
@@ -476,7 +502,7 @@ async fn until_lost(live: &Live, expected: &Expected) -> ControlError {
         }
         let lsn = admission.lsn();
         if lsn == told || told_at.elapsed() < AGE_EVERY {
-            if let Err(why) = ping(&live.connection).await {
+            if let Err(why) = ping(live).await {
                 return why;
             }
             continue;
@@ -486,7 +512,7 @@ async fn until_lost(live: &Live, expected: &Expected) -> ControlError {
         let told_now = tokio::select! {
             told = within(CHANGE_LIMIT, age) => told,
             // Its disk may be slow; it itself may not.
-            why = until_silent(&live.connection) => Err(why),
+            why = until_silent(live) => Err(why),
         };
         match told_now {
             Ok(held) => admission.holds(id, held.lsn),
@@ -524,15 +550,23 @@ async fn until_stranger(
     }
 }
 
-/// Asks what costs no disk sync.
-async fn ping(connection: &Connection) -> Result<Nothing, ControlError> {
-    within(ANSWER_LIMIT, call(connection, Procedure::PING, &Nothing)).await
+/// Asks what costs no disk sync. While the answer is overdue the data server is silent.
+async fn ping(live: &Live) -> Result<Nothing, ControlError> {
+    let asked = within(ANSWER_LIMIT, call(&live.connection, Procedure::PING, &Nothing));
+    let mut asked = std::pin::pin!(asked);
+    if let Ok(answer) = timeout(SILENT_AFTER, &mut asked).await {
+        return answer;
+    }
+    live.silent.send_replace(true);
+    let answer = asked.await?;
+    live.silent.send_replace(false);
+    Ok(answer)
 }
 
 /// Pings at once and again, until there is no answer; why.
-async fn until_silent(connection: &Connection) -> ControlError {
+async fn until_silent(live: &Live) -> ControlError {
     loop {
-        if let Err(why) = ping(connection).await {
+        if let Err(why) = ping(live).await {
             return why;
         }
         sleep(PING_EVERY).await;

@@ -385,6 +385,49 @@ fn a_replicated_file_is_read_from_what_is_left() {
     servers.fsck();
 }
 
+/// A replicated file is read within seconds of the moment in which data servers with copies of it
+/// hang, by new clients and by one that has a layout and is connected to all; new files go
+/// elsewhere as soon.
+#[test]
+fn a_replicated_file_is_read_while_data_servers_hang() {
+    let servers = Servers::start(Plan { data_servers: 3, ..Plan::default() });
+    servers.weft_ok(&["mkdir", "/models"]);
+    let copies = ["--distribution", "replicated", "--copies", "3"];
+    servers.weft_ok(&[&["layout", "set", "/models"][..], &copies].concat());
+    let bytes = 32 * MIB;
+    let (name, source) = ("/models/m", servers.source(19, bytes));
+    servers.weft_ok(&["put", &source, name]);
+    support::until("copies that are alike", PATIENCE, || {
+        (servers.stat(name)["layout"]["copies_alike"] == true).then_some(())
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let content = support::pattern(19, bytes);
+    let reader = runtime.block_on(connect(address(&servers)));
+    let file = runtime.block_on(reader.open(name, OpenOptions::read())).expect("open");
+    let read = || runtime.block_on(file.read_at(0, bytes)).expect("read");
+    assert!(read() == content, "with all");
+    for hung in ["ds1", "ds2"] {
+        servers.pause(hung);
+    }
+    let paused = Instant::now();
+    within(UNDISTURBED, || servers.verify(name, 19, bytes));
+    eprintln!("a new client has read it {:?} after the pause", paused.elapsed());
+    let again = Instant::now();
+    assert!(within(UNDISTURBED, read) == content, "who was connected");
+    eprintln!("who was connected has read it within {:?}", again.elapsed());
+    for n in 0..4 {
+        let new = format!("/new{n}");
+        within(AT_ONCE, || servers.weft_ok(&["put", &source, &new]));
+        assert_eq!(homes(&servers, &new), [3]);
+    }
+    for hung in ["ds1", "ds2"] {
+        servers.resume(hung);
+    }
+    servers.until_reachable(3);
+    assert!(read() == content, "with all again");
+}
+
 /// The data servers of a file.
 fn homes(servers: &Servers, name: &str) -> Vec<u64> {
     let stat = servers.stat(name);
