@@ -161,7 +161,7 @@ fn what_fails_is_told_and_the_rest_goes_on(one: &Bench) {
         (1, &["cp", ":/gone", "nodir/x"], "/gone: no such file or directory"),
         (1, &["cp", &dir, "elsewhere"], "neither is on a cluster"),
         (1, &["cp", "-r", &dir, ":/new", ":/nodir"], "/nodir: not a directory, and there are"),
-        (1, &["cp", "a", "weft://127.0.0.1:1/x"], "no server at 127.0.0.1:1"),
+        (1, &["cp", "a", "weft://127.0.0.1:1/x?patience=1"], "no server at 127.0.0.1:1"),
         (1, &["cp", "a", "weft:///x"], "weft:///x"),
         (2, &["cp", "a"], "required arguments were not provided"),
     ] {

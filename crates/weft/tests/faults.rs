@@ -252,6 +252,26 @@ fn puts_survive_the_death_of_the_metadata_server() {
     }
 }
 
+/// Commands that begin while the metadata server is being restarted wait for it, and say so.
+#[test]
+fn commands_wait_for_a_server_that_is_restarted() {
+    let mut servers = Servers::start(Plan::default());
+    let source = servers.source(6, 3 * MIB);
+    servers.weft_ok(&["put", &source, "/before"]);
+    servers.kill9("mds");
+    let commands = [&["ls", "/"][..], &["put", &source, "/after"], &["stat", "--client", "/before"]];
+    let begun: Vec<Child> = commands.iter().map(|command| start(&servers, command)).collect();
+    std::thread::sleep(Duration::from_secs(3));
+    servers.start_mds();
+    for (command, begun) in commands.iter().zip(begun) {
+        let words = support::words(&finished(begun));
+        assert!(words.contains("exit status: 0"), "{command:?}: {words}{}", servers.logs());
+        assert!(words.contains("waiting for server 127.0.0.1:"), "{words}");
+        assert!(words.contains("it refuses connections"), "{words}");
+    }
+    servers.verify("/after", 6, 3 * MIB);
+}
+
 /// One of four data servers away, over which every file is striped, is nobody's outage: new files
 /// go to the others at once, the directory is listed though a file in it was being written, a hung
 /// one holds up nobody for long, and both are used again when they are back. One that has files

@@ -357,7 +357,9 @@ impl Client {
     }
 
     /// Makes the temporary file. What has its name already goes: a dead client of ours may have
-    /// left it, or somebody else made it, whose file would get the name that is ours to give.
+    /// left it, or somebody else made it, whose file would get the name that is ours to give. If
+    /// the server has lost our session during the OPEN, it may have made the file, which then goes
+    /// too: the name is made anew, so that the file is opened by nobody else.
     async fn open_temporary(
         &self,
         temporary: &Temporary<'_>,
@@ -365,12 +367,19 @@ impl Client {
     ) -> Result<(Arc<FileIo>, Attrs), ClientError> {
         let new = OpenOptions { read: false, exclusive: true, ..OpenOptions::replace(kept.mode) };
         let open = || self.open_names(temporary.path(), new, kept.acl.clone(), false);
-        let opened = match open().await {
-            Err(e) if e.status() == Some(NfsStat::EXIST) => {
-                self.remove_scratch(temporary.path()).await.map_err(|_| e)?;
-                open().await
+        let mut tries = 0;
+        let opened = loop {
+            let opened = open().await;
+            let is_there = matches!(&opened, Err(e) if e.status() == Some(NfsStat::EXIST));
+            let may_be_there = matches!(&opened, Err(ClientError::OutcomeUnknown { .. }));
+            if !(is_there || may_be_there) || tries == limits::DOUBTS_MAX {
+                break opened;
             }
-            opened => opened,
+            tries += 1;
+            match self.remove_scratch(temporary.path()).await {
+                Ok(()) | Err(ClientError::OutcomeUnknown { .. }) => {}
+                Err(_) => break opened,
+            }
         };
         let (opened, mut attrs) = opened.map_err(|e| kept.refusal(e))?;
         if kept.acl.is_some() {

@@ -286,7 +286,8 @@ impl Connection {
             if self.calls.replies() != seen {
                 continue;
             }
-            let ping = self.call(program, version, PROC_NULL, &Credential::NONE, Vec::new());
+            let nobody = Credential::NONE;
+            let ping = self.call(program, version, PROC_NULL, &nobody, Vec::new());
             let pinged = tokio::time::timeout(watch.answer, ping).await;
             if pinged.is_err() && self.calls.replies() == seen {
                 return;
