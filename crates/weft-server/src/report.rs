@@ -94,6 +94,19 @@ pub struct FallbackStatus {
     pub why: String,
 }
 
+/// A data server that a client says it cannot reach, in the last minute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnreachedStatus {
+    /// The client's machine, as far as one can tell.
+    pub name: String,
+    /// Where the client came from.
+    pub address: String,
+    /// Number of the data server.
+    pub data_server: u32,
+    /// Reports of the client.
+    pub reports: u64,
+}
+
 /// Disk space of a server, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpaceStatus {
@@ -146,6 +159,9 @@ pub struct ClusterStatus {
     /// Clients whose I/O is not parallel at the moment.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub fallbacks: Vec<FallbackStatus>,
+    /// Data servers that clients cannot reach, as they say.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub unreached: Vec<UnreachedStatus>,
 }
 
 /// The grace period after a start of the metadata server: nothing can be opened or locked anew

@@ -59,7 +59,8 @@ pub fn run(args: &AcceptLossArgs) -> Outcome {
         n => format!(", {n} replicated files lose a copy and are read from another"),
     };
     let words = format!("data server {}, directory {uuid}: {files} files lose bytes", id.0);
-    let counts = json!({ "data_server": id.0, "directory": uuid, "files": files, "copies": copies });
+    let counts =
+        json!({ "data_server": id.0, "directory": uuid, "files": files, "copies": copies });
     report.say(&(words + &of_copies), &counts)?;
     if !args.yes {
         let next = "nothing is changed yet: put the directory back, or accept the loss with --yes";

@@ -319,6 +319,7 @@ mod tests {
                 devices: Vec::new(),
                 grace: None,
                 fallbacks: Vec::new(),
+                unreached: Vec::new(),
             };
             Box::pin(async { status })
         }

@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use weft_server::report::{
     ClusterStatus, FallbackStatus, IndirectStatus, ServerStatus, SpaceStatus, ThresholdStatus,
+    UnreachedStatus,
 };
 
 use crate::{
@@ -42,6 +43,11 @@ fn table(status: &ClusterStatus) -> String {
     for f in &status.fallbacks {
         let FallbackStatus { name, address, requests, why, .. } = f;
         out += &format!("not parallel: {name} ({address}), {requests} requests in a row: {why}\n");
+    }
+    for UnreachedStatus { name, address, data_server, reports } in &status.unreached {
+        out += &format!(
+            "not reached: data server {data_server} by {name} ({address}), {reports} reports\n"
+        );
     }
     out += &format!("{}; ", threshold_in_words(&status.threshold));
     out += &format!("{writes} writes for data servers came here, {messages} messages left\n");

@@ -634,8 +634,7 @@ fn an_interrupted_copy_leaves_whole_files(one: &Bench) {
 fn a_full_disk_is_told() {
     const FILES: u64 = 8;
     const SIZE: usize = 5 * MIB as usize;
-    let plan =
-        Plan { data_servers: 1, stripe_width: 1, ds_disk_mib: Some(160), ..Plan::default() };
+    let plan = Plan { data_servers: 1, stripe_width: 1, ds_disk_mib: Some(160), ..Plan::default() };
     let servers = Servers::start(plan);
     let tree = servers.path("tree");
     fs::create_dir(&tree).expect("a folder");

@@ -252,6 +252,34 @@ fn puts_survive_the_death_of_the_metadata_server() {
     }
 }
 
+/// A client that does not reach a data server which the metadata server reaches goes on through the
+/// metadata server, and both are named while that lasts.
+#[test]
+fn a_client_that_does_not_reach_a_data_server_is_named() {
+    let plan = Plan { data_servers: 2, stripe_width: 2, ..Plan::default() };
+    let mut servers = Servers::start(plan);
+    // Nobody answers there, as behind a port that is closed.
+    let silent = std::net::TcpListener::bind(("0.0.0.0", 0)).expect("a port");
+    servers.clients_come_by(2, silent.local_addr().expect("an address").port());
+    servers.restart_mds();
+    servers.until_reachable(2);
+    let source = servers.source(18, 12 * MIB);
+    within(2 * UNDISTURBED, || servers.weft_ok(&["put", &source, "/file"]));
+    // The client has ended, and is named by what it has reported.
+    let named = support::until("a warning", UNDISTURBED, || {
+        let health = servers.health();
+        let mut words = health["warnings"].as_array()?.iter().filter_map(|w| w.as_str());
+        words.find(|w| w.contains("does not reach data server 2")).map(str::to_owned)
+    });
+    assert!(named.contains("127.0.0.1"), "{named}");
+    let log = servers.logs_of("mds");
+    assert!(log.contains("a client has trouble with a device") && log.contains("id=2"), "{log}");
+    let status = servers.weft_ok(&["status"]);
+    assert!(status.contains("not reached: data server 2 by "), "{status}");
+    assert!(!status.contains("not reached: data server 1"), "{status}");
+    servers.verify("/file", 18, 12 * MIB);
+}
+
 /// Commands that begin while the metadata server is being restarted wait for it, and say so.
 #[test]
 fn commands_wait_for_a_server_that_is_restarted() {
@@ -259,7 +287,8 @@ fn commands_wait_for_a_server_that_is_restarted() {
     let source = servers.source(6, 3 * MIB);
     servers.weft_ok(&["put", &source, "/before"]);
     servers.kill9("mds");
-    let commands = [&["ls", "/"][..], &["put", &source, "/after"], &["stat", "--client", "/before"]];
+    let commands =
+        [&["ls", "/"][..], &["put", &source, "/after"], &["stat", "--client", "/before"]];
     let begun: Vec<Child> = commands.iter().map(|command| start(&servers, command)).collect();
     std::thread::sleep(Duration::from_secs(3));
     servers.start_mds();

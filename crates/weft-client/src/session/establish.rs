@@ -160,6 +160,7 @@ impl Inner {
             options.incoming = Some(to);
             tokio::spawn(callback::serve(Arc::downgrade(self), handler.clone(), calls));
         }
+        let began = Instant::now();
         match self.answered(Connection::connect_with(self.addr, options), || 0).await {
             Ok(connection) => {
                 let [ours, theirs] =
@@ -170,6 +171,8 @@ impl Inner {
                 self.set_link(Some(Link { connection, number }));
                 Ok(Try::Again)
             }
+            // Nobody refuses either: the machine is gone, or something drops what is sent to it.
+            Err(_) if began.elapsed() >= limits::CONNECT_TIMEOUT => Ok(Try::Hangs),
             Err(e) => Ok(Try::Later(WaitReason::Unreachable(e.to_string().into()))),
         }
     }

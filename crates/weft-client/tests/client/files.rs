@@ -482,7 +482,7 @@ async fn broken_connections_in_mid_transfer() {
 }
 
 /// A data server that refuses, or is dead, sends its part through the metadata server; the
-/// layout goes back, and the file is whole.
+/// layout goes back, and the file is whole. That it could not be reached is told once.
 #[tokio::test]
 async fn a_failed_data_server_is_gone_around() {
     let data = pattern(6 << 20, 2);
@@ -497,6 +497,7 @@ async fn a_failed_data_server_is_gone_around() {
         assert!(c.durable(data.len()) == data, "dead: {dead}");
         assert!(c.mds.count(OpNum::WRITE) > 0);
         assert_eq!(c.mds.count(OpNum::LAYOUTRETURN), 1);
+        assert_eq!(c.mds.count(OpNum::LAYOUTERROR), usize::from(dead));
         let last = |op| c.mds.lock().executed.iter().rposition(|o| *o == op);
         assert!(last(OpNum::WRITE) < last(OpNum::LAYOUTRETURN), "written while it is held");
         c.ds[2].fault(Fault::Status(OpNum::READ, NfsStat::IO));

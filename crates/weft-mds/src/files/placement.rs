@@ -411,9 +411,8 @@ fn known_of(candidates: &[Candidate], servers: &[DataServerId]) -> Vec<DataServe
 /// directory has named it. Files begin with each of its entries in turn. A list of one data server
 /// only, however often, is that data server. `None` while all are down.
 fn listed(candidates: &[Candidate], servers: &[DataServerId], turn: u64) -> Option<Choice> {
-    let is = |id: &DataServerId, least| {
-        candidates.iter().any(|c| c.id == *id && c.standing >= least)
-    };
+    let is =
+        |id: &DataServerId, least| candidates.iter().any(|c| c.id == *id && c.standing >= least);
     let members = [Standing::Scarce, Standing::Full].into_iter().find_map(|least| {
         let some: Vec<_> = servers.iter().copied().filter(|id| is(id, least)).collect();
         (!some.is_empty()).then_some(some)
