@@ -35,6 +35,13 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 pub const PING_LIMIT: Duration = Duration::from_secs(15);
 /// How long one step of establishing a session may take; none waits for a disk for long.
 pub const STEP_LIMIT: Duration = Duration::from_secs(10);
+/// The same with a data server, of which another copy may be read, or the metadata server be asked.
+pub const DATA_SERVER_STEP_LIMIT: Duration = Duration::from_secs(3);
+/// Without any reply for this long, a data server that is read from is pinged. A read is
+/// idempotent, and there is another way to the bytes: it is given up sooner than a write.
+pub const READ_SILENCE_MAX: Duration = Duration::from_secs(1);
+/// How long the data server has to answer that.
+pub const READ_PING_LIMIT: Duration = Duration::from_secs(2);
 
 /// Largest READ or WRITE sent: what Linux uses, and a stripe unit of ours.
 pub const IO_BYTES: u32 = 1 << 20;

@@ -44,7 +44,10 @@ const BIND_LIMIT: Duration = Duration::from_secs(10);
 /// How often a data server is told the age of our volume, if that changes: it costs it a sync.
 const AGE_EVERY: Duration = Duration::from_secs(5);
 /// How often an idle connection is tried.
-const PING_EVERY: Duration = Duration::from_secs(2);
+const PING_EVERY: Duration = Duration::from_millis(500);
+/// A data server that has not answered for this long is silent: nothing new is begun with it. It is
+/// lost only after [`ANSWER_LIMIT`], since all that is in flight ends with the connection.
+const SILENT_AFTER: Duration = Duration::from_secs(1);
 /// Time after a reconnection during which writes through the metadata server are made durable at
 /// once. Linux flushes dirty pages after 30 s at the latest.
 const STEADY_AFTER: Duration = Duration::from_secs(60);
@@ -89,6 +92,9 @@ pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub(crate) trait Admission: std::fmt::Debug + Send + Sync {
     /// The uuid of our volume, and what its data servers know that nobody else does.
     fn credentials(&self) -> ([u8; 16], ControlKey);
+
+    /// Returns when the credentials have changed since this was called.
+    fn credentials_changed(&self) -> Later<'_, ()>;
 
     /// Whether this directory may be the data server's; what to ask it then.
     fn meet(&self, id: DataServerId, uuid: [u8; 16]) -> Result<VolumeArgs, String>;
@@ -142,6 +148,17 @@ struct Live {
     give_up: Notify,
     /// When it was made, if an earlier one was lost.
     back_since: Option<Instant>,
+    /// The key that it was made with.
+    key: ControlKey,
+    /// Whether a ping is overdue.
+    silent: watch::Sender<bool>,
+}
+
+impl Live {
+    fn new(connection: Connection, back_since: Option<Instant>, key: ControlKey) -> Arc<Live> {
+        let (give_up, silent) = (Notify::new(), watch::Sender::new(false));
+        Arc::new(Live { connection, give_up, back_since, key, silent })
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -197,9 +214,23 @@ impl ControlLink {
         *self.found.borrow()
     }
 
-    /// Whether there is a connection.
+    /// Whether there is a connection, and the data server answers.
     pub(crate) fn is_up(&self) -> bool {
-        matches!(&*self.link.borrow(), Link::Up(_))
+        matches!(&*self.link.borrow(), Link::Up(live) if !*live.silent.borrow())
+    }
+
+    /// Returns when there is no connection, or the data server does not answer.
+    pub(crate) async fn silent(&self) {
+        let mut link = self.link.clone();
+        loop {
+            let Link::Up(live) = link.borrow_and_update().clone() else { return };
+            let mut silent = live.silent.subscribe();
+            tokio::select! {
+                // The sender is kept by `live`.
+                _ = silent.wait_for(|is| *is) => return,
+                changed = link.changed() => if changed.is_err() { return },
+            }
+        }
     }
 
     /// Whether there is a connection, and none was lost in the last [`STEADY_AFTER`].
@@ -304,6 +335,7 @@ async fn keep_connected(expected: Expected, tell: Tell) {
     let mut told = String::new();
     let mut was_lost = false;
     loop {
+        let (_, key) = expected.admission.credentials();
         let why = match establish(&expected, &found).await {
             Ok(connection) => {
                 note_connected(&expected, was_lost || !told.is_empty());
@@ -312,9 +344,13 @@ async fn keep_connected(expected: Expected, tell: Tell) {
                 backoff = BACKOFF_MIN;
                 told.clear();
                 connections.fetch_add(1, Ordering::AcqRel);
-                let live = Arc::new(Live { connection, give_up: Notify::new(), back_since });
+                let live = Live::new(connection, back_since, key);
                 link.send_replace(Link::Up(live.clone()));
-                let why = until_lost(&live, &expected).await;
+                let at = *found.borrow();
+                let why = tokio::select! {
+                    why = until_lost(&live, &expected) => why,
+                    why = until_stranger(&live, &expected, at) => why,
+                };
                 tracing::warn!(id = expected.id.0, error = %why, "data server lost");
                 expected.admission.lost(expected.id).await;
                 why
@@ -466,7 +502,7 @@ async fn until_lost(live: &Live, expected: &Expected) -> ControlError {
         }
         let lsn = admission.lsn();
         if lsn == told || told_at.elapsed() < AGE_EVERY {
-            if let Err(why) = ping(&live.connection).await {
+            if let Err(why) = ping(live).await {
                 return why;
             }
             continue;
@@ -476,7 +512,7 @@ async fn until_lost(live: &Live, expected: &Expected) -> ControlError {
         let told_now = tokio::select! {
             told = within(CHANGE_LIMIT, age) => told,
             // Its disk may be slow; it itself may not.
-            why = until_silent(&live.connection) => Err(why),
+            why = until_silent(live) => Err(why),
         };
         match told_now {
             Ok(held) => admission.holds(id, held.lsn),
@@ -486,15 +522,51 @@ async fn until_lost(live: &Live, expected: &Expected) -> ControlError {
     }
 }
 
-/// Asks what costs no disk sync.
-async fn ping(connection: &Connection) -> Result<Nothing, ControlError> {
-    within(ANSWER_LIMIT, call(connection, Procedure::PING, &Nothing)).await
+/// Returns when the data server turns out not to know the secret that the cluster has now. The
+/// connection of before goes on, but the handles that clients are given are sealed with the new
+/// secret: the data server refuses them all. The proof is a connection of its own, so that a data
+/// server that knows the secret is not lost for a moment.
+async fn until_stranger(
+    live: &Live,
+    expected: &Expected,
+    address: Option<SocketAddr>,
+) -> ControlError {
+    let mut proven = live.key.clone();
+    loop {
+        let (_, now) = expected.admission.credentials();
+        if now == proven {
+            let changed = expected.admission.credentials_changed();
+            // What has changed before this was listened for is seen a moment later.
+            let _ = timeout(PING_EVERY, changed).await;
+            continue;
+        }
+        let Some(address) = address else { return std::future::pending().await };
+        match timeout(ESTABLISH_LIMIT, greet(expected, address)).await {
+            Ok(Ok(_)) => proven = now,
+            Ok(Err(why @ ControlError::Wrong(_))) => return why,
+            // Whether it is there is watched elsewhere.
+            Ok(Err(_)) | Err(_) => sleep(PING_EVERY).await,
+        }
+    }
+}
+
+/// Asks what costs no disk sync. While the answer is overdue the data server is silent.
+async fn ping(live: &Live) -> Result<Nothing, ControlError> {
+    let asked = within(ANSWER_LIMIT, call(&live.connection, Procedure::PING, &Nothing));
+    let mut asked = std::pin::pin!(asked);
+    if let Ok(answer) = timeout(SILENT_AFTER, &mut asked).await {
+        return answer;
+    }
+    live.silent.send_replace(true);
+    let answer = asked.await?;
+    live.silent.send_replace(false);
+    Ok(answer)
 }
 
 /// Pings at once and again, until there is no answer; why.
-async fn until_silent(connection: &Connection) -> ControlError {
+async fn until_silent(live: &Live) -> ControlError {
     loop {
-        if let Err(why) = ping(connection).await {
+        if let Err(why) = ping(live).await {
             return why;
         }
         sleep(PING_EVERY).await;

@@ -1,8 +1,19 @@
 //! A link to a real data server, with a registry that others get in the way of.
 
-use std::sync::{
-    Mutex,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    net::Ipv4Addr,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
 };
 
 use weft_ds::testing::{TestDs, secret};
@@ -31,6 +42,10 @@ impl std::fmt::Debug for Interrupted {
 impl Admission for Interrupted {
     fn credentials(&self) -> ([u8; 16], ControlKey) {
         self.registry.credentials()
+    }
+
+    fn credentials_changed(&self) -> Later<'_, ()> {
+        self.registry.credentials_changed()
     }
 
     fn meet(&self, id: DataServerId, uuid: [u8; 16]) -> Result<VolumeArgs, String> {
@@ -112,6 +127,65 @@ async fn refusals(is_stranger: bool) -> (usize, bool) {
     });
     let is_reached = link.ready().await.is_ok();
     (admission.refusals.load(Relaxed), is_reached)
+}
+
+/// A way to a data server that can be closed: what is sent meanwhile arrives when it is open again.
+async fn gate(to: SocketAddr) -> (SocketAddr, watch::Sender<bool>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let (address, open) = (listener.local_addr().unwrap(), watch::Sender::new(true));
+    let is_open = open.subscribe();
+    tokio::spawn(async move {
+        while let Ok((caller, _)) = listener.accept().await {
+            let (caller, called) = (caller.into_split(), TcpStream::connect(to).await.unwrap());
+            let called = called.into_split();
+            tokio::spawn(pass((caller.0, called.1), is_open.clone()));
+            tokio::spawn(pass((called.0, caller.1), is_open.clone()));
+        }
+    });
+    (address, open)
+}
+
+async fn pass(
+    (mut from, mut to): (OwnedReadHalf, OwnedWriteHalf),
+    mut is_open: watch::Receiver<bool>,
+) {
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        let passed = is_open.wait_for(|open| *open).await.is_ok();
+        if !passed || to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A data server that falls silent is not up long before its connection is given up; if it answers
+/// in time it is up again, over the same connection.
+#[tokio::test]
+async fn silence_is_noticed_before_the_connection_is_lost() {
+    let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
+    let data_server = TestDs::start(1).await;
+    let (address, open) = gate(data_server.addr).await;
+    let link = ControlLink::start(Expected {
+        id: DataServerId(1),
+        addr: address.into(),
+        caller: ServerUuid([9; 16]),
+        admission: Arc::new(DataServerRegistry::open(volume, &secret()).unwrap()),
+    });
+    link.ready().await.unwrap();
+    for _ in 0..2 {
+        assert!(link.is_up());
+        open.send_replace(false);
+        timeout(ANSWER_LIMIT + PING_EVERY, link.silent()).await.unwrap();
+        assert!(!link.is_up());
+        open.send_replace(true);
+        let up = async {
+            while !link.is_up() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(ANSWER_LIMIT, up).await.unwrap();
+        assert_eq!(link.connections(), 1, "the connection was given up");
+    }
 }
 
 /// A metadata server that was killed while a data server was about to bind it: the next one is no

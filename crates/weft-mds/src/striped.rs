@@ -55,6 +55,20 @@ impl Striped {
         self.spread.distribution(unit, count, self.first_stripe_index)
     }
 
+    /// The data server that a client with a layout asks for the byte at an offset: with copies it
+    /// asks them in turn, a stripe unit each ([`can_be_told`]). `None` for a damaged placement.
+    pub fn asked_at(&self, offset: u64) -> Option<DataServerId> {
+        let index = match self.is_copied() {
+            true => {
+                let count = u64::from(self.stripe_count());
+                let unit = offset.checked_div(self.stripe_unit_bytes.into())?;
+                (unit.checked_rem(count)? + u64::from(self.first_stripe_index)) % count
+            }
+            false => self.distribution().ok()?.locate(offset).stripe_index.into(),
+        };
+        self.data_servers.get(usize::try_from(index).ok()?).copied()
+    }
+
     /// Whether each of its data servers is to have all of it.
     pub fn is_copied(&self) -> bool {
         self.copies_alike().is_some()
@@ -317,6 +331,19 @@ mod tests {
     use weft_xdr::from_bytes;
 
     use super::*;
+
+    /// Clients ask as their layouts say: stripe by stripe from the first index on, of copies too.
+    #[test]
+    fn clients_ask_in_turn() {
+        let striped = file(3, 1);
+        let copied = Striped { spread: Spread::Copies { alike: true }, ..file(3, 1) };
+        for file in [striped, copied] {
+            let asked = |unit: u64| file.asked_at(unit * (2 << 20) + 5).map(|id| id.0);
+            let all: Vec<_> = (0..4).map(asked).collect();
+            assert_eq!(all, [Some(2), Some(3), Some(1), Some(2)], "{file:?}");
+        }
+        assert_eq!(Striped { stripe_unit_bytes: 0, ..file(3, 1) }.asked_at(0), None);
+    }
 
     fn file(count: u32, first_stripe_index: u16) -> Striped {
         Striped {

@@ -53,6 +53,10 @@ pub struct ServerStatus {
     /// Disk space, where it is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub space: Option<SpaceStatus>,
+    /// Whether a data server has too little room for new files, which go to others while there are
+    /// any.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub passed_over: bool,
     /// Removals and truncations that wait for a data server.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub owed: u64,
@@ -90,6 +94,19 @@ pub struct FallbackStatus {
     pub why: String,
 }
 
+/// A data server that a client says it cannot reach, in the last minute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnreachedStatus {
+    /// The client's machine, as far as one can tell.
+    pub name: String,
+    /// Where the client came from.
+    pub address: String,
+    /// Number of the data server.
+    pub data_server: u32,
+    /// Reports of the client.
+    pub reports: u64,
+}
+
 /// Disk space of a server, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpaceStatus {
@@ -103,11 +120,18 @@ pub struct SpaceStatus {
 
 /// A disk with less than this part of it available is nearly full.
 const NEARLY_FULL_SHARE: u64 = 50;
+/// A disk with less than this part of it available is getting full.
+const GETTING_FULL_SHARE: u64 = 20;
 
 impl SpaceStatus {
     /// Whether an administrator should make room.
     pub fn is_nearly_full(&self) -> bool {
         self.available < self.total / NEARLY_FULL_SHARE
+    }
+
+    /// Whether an administrator should plan for more room.
+    pub fn is_getting_full(&self) -> bool {
+        self.available < self.total / GETTING_FULL_SHARE
     }
 }
 
@@ -135,6 +159,9 @@ pub struct ClusterStatus {
     /// Clients whose I/O is not parallel at the moment.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub fallbacks: Vec<FallbackStatus>,
+    /// Data servers that clients cannot reach, as they say.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub unreached: Vec<UnreachedStatus>,
 }
 
 /// The grace period after a start of the metadata server: nothing can be opened or locked anew
@@ -447,13 +474,15 @@ pub fn rss_bytes() -> u64 {
 mod tests {
     use super::*;
 
-    /// A fiftieth of the disk is the border.
+    /// A fiftieth of the disk is the border, a twentieth that of the warning.
     #[test]
     fn a_nearly_full_disk_is_told() {
         let of = |available| SpaceStatus { total: 1000, free: 500, available };
         assert!(of(0).is_nearly_full());
         assert!(of(19).is_nearly_full());
         assert!(!of(20).is_nearly_full());
+        assert!(of(49).is_getting_full());
+        assert!(!of(50).is_getting_full());
     }
 
     /// A running test has some memory, and not all of it.

@@ -279,6 +279,7 @@ mod tests {
             control_messages: BTreeMap::from([("CREATE".to_owned(), 4)]),
             files_ahead: Some(3),
             space: None,
+            passed_over: false,
             owed: 0,
             state_memory: None,
         }
@@ -305,6 +306,7 @@ mod tests {
                 control_messages: BTreeMap::new(),
                 files_ahead: None,
                 space: None,
+                passed_over: false,
                 owed: 2,
                 state_memory: None,
             };
@@ -317,6 +319,7 @@ mod tests {
                 devices: Vec::new(),
                 grace: None,
                 fallbacks: Vec::new(),
+                unreached: Vec::new(),
             };
             Box::pin(async { status })
         }

@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use weft_server::report::{
     ClusterStatus, FallbackStatus, IndirectStatus, ServerStatus, SpaceStatus, ThresholdStatus,
+    UnreachedStatus,
 };
 
 use crate::{
@@ -43,6 +44,11 @@ fn table(status: &ClusterStatus) -> String {
         let FallbackStatus { name, address, requests, why, .. } = f;
         out += &format!("not parallel: {name} ({address}), {requests} requests in a row: {why}\n");
     }
+    for UnreachedStatus { name, address, data_server, reports } in &status.unreached {
+        out += &format!(
+            "not reached: data server {data_server} by {name} ({address}), {reports} reports\n"
+        );
+    }
     out += &format!("{}; ", threshold_in_words(&status.threshold));
     out += &format!("{writes} writes for data servers came here, {messages} messages left\n");
     out
@@ -65,12 +71,17 @@ fn row(s: &ServerStatus) -> String {
         bytes(s.activity.bytes_in),
         bytes(s.activity.bytes_out),
         bytes(s.activity.rss_bytes),
-        s.space.map_or_else(|| "-".to_owned(), free)
+        s.space.map_or_else(|| "-".to_owned(), |space| free(space, s.passed_over))
     ) + &owed
 }
 
-fn free(space: SpaceStatus) -> String {
-    format!("{} of {}", bytes(space.available), bytes(space.total))
+fn free(space: SpaceStatus, passed_over: bool) -> String {
+    let mark = match (passed_over, space.is_getting_full()) {
+        (true, _) => ", nearly full: new files go elsewhere",
+        (false, true) => ", getting full",
+        (false, false) => "",
+    };
+    format!("{} of {}{mark}", bytes(space.available), bytes(space.total))
 }
 
 /// The threshold and what changes it, in one line.
@@ -95,6 +106,18 @@ pub fn bytes(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A disk that fills is told: below a twentieth, and when new files go elsewhere.
+    #[test]
+    fn disks_that_fill_are_marked() {
+        let of = |available, passed_over| {
+            free(SpaceStatus { total: 1000 << 20, free: available, available }, passed_over)
+        };
+        assert_eq!(of(50 << 20, false), "50.00 MiB of 1000.00 MiB");
+        assert_eq!(of(49 << 20, false), "49.00 MiB of 1000.00 MiB, getting full");
+        let elsewhere = "nearly full: new files go elsewhere";
+        assert_eq!(of(50 << 20, true), format!("50.00 MiB of 1000.00 MiB, {elsewhere}"));
+    }
 
     /// What is as configured is not said twice.
     #[test]

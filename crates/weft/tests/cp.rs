@@ -161,7 +161,7 @@ fn what_fails_is_told_and_the_rest_goes_on(one: &Bench) {
         (1, &["cp", ":/gone", "nodir/x"], "/gone: no such file or directory"),
         (1, &["cp", &dir, "elsewhere"], "neither is on a cluster"),
         (1, &["cp", "-r", &dir, ":/new", ":/nodir"], "/nodir: not a directory, and there are"),
-        (1, &["cp", "a", "weft://127.0.0.1:1/x"], "no server at 127.0.0.1:1"),
+        (1, &["cp", "a", "weft://127.0.0.1:1/x?patience=1"], "no server at 127.0.0.1:1"),
         (1, &["cp", "a", "weft:///x"], "weft:///x"),
         (2, &["cp", "a"], "required arguments were not provided"),
     ] {
@@ -634,8 +634,7 @@ fn an_interrupted_copy_leaves_whole_files(one: &Bench) {
 fn a_full_disk_is_told() {
     const FILES: u64 = 8;
     const SIZE: usize = 5 * MIB as usize;
-    let plan =
-        Plan { data_servers: 1, stripe_width: 1, ds1_disk_mib: Some(160), ..Plan::default() };
+    let plan = Plan { data_servers: 1, stripe_width: 1, ds_disk_mib: Some(160), ..Plan::default() };
     let servers = Servers::start(plan);
     let tree = servers.path("tree");
     fs::create_dir(&tree).expect("a folder");

@@ -28,7 +28,7 @@ const NARROW: Plan = Plan {
     stripe_width: 1,
     flexfiles: false,
     mds_disk_mib: None,
-    ds1_disk_mib: None,
+    ds_disk_mib: None,
     wired: false,
 };
 
@@ -252,6 +252,55 @@ fn puts_survive_the_death_of_the_metadata_server() {
     }
 }
 
+/// A client that does not reach a data server which the metadata server reaches goes on through the
+/// metadata server, and both are named while that lasts.
+#[test]
+fn a_client_that_does_not_reach_a_data_server_is_named() {
+    let plan = Plan { data_servers: 2, stripe_width: 2, ..Plan::default() };
+    let mut servers = Servers::start(plan);
+    // Nobody answers there, as behind a port that is closed.
+    let silent = std::net::TcpListener::bind(("0.0.0.0", 0)).expect("a port");
+    servers.clients_come_by(2, silent.local_addr().expect("an address").port());
+    servers.restart_mds();
+    servers.until_reachable(2);
+    let source = servers.source(18, 12 * MIB);
+    within(2 * UNDISTURBED, || servers.weft_ok(&["put", &source, "/file"]));
+    // The client has ended, and is named by what it has reported.
+    let named = support::until("a warning", UNDISTURBED, || {
+        let health = servers.health();
+        let mut words = health["warnings"].as_array()?.iter().filter_map(|w| w.as_str());
+        words.find(|w| w.contains("does not reach data server 2")).map(str::to_owned)
+    });
+    assert!(named.contains("127.0.0.1"), "{named}");
+    let log = servers.logs_of("mds");
+    assert!(log.contains("a client has trouble with a device") && log.contains("id=2"), "{log}");
+    let status = servers.weft_ok(&["status"]);
+    assert!(status.contains("not reached: data server 2 by "), "{status}");
+    assert!(!status.contains("not reached: data server 1"), "{status}");
+    servers.verify("/file", 18, 12 * MIB);
+}
+
+/// Commands that begin while the metadata server is being restarted wait for it, and say so.
+#[test]
+fn commands_wait_for_a_server_that_is_restarted() {
+    let mut servers = Servers::start(Plan::default());
+    let source = servers.source(6, 3 * MIB);
+    servers.weft_ok(&["put", &source, "/before"]);
+    servers.kill9("mds");
+    let commands =
+        [&["ls", "/"][..], &["put", &source, "/after"], &["stat", "--client", "/before"]];
+    let begun: Vec<Child> = commands.iter().map(|command| start(&servers, command)).collect();
+    std::thread::sleep(Duration::from_secs(3));
+    servers.start_mds();
+    for (command, begun) in commands.iter().zip(begun) {
+        let words = support::words(&finished(begun));
+        assert!(words.contains("exit status: 0"), "{command:?}: {words}{}", servers.logs());
+        assert!(words.contains("waiting for server 127.0.0.1:"), "{words}");
+        assert!(words.contains("it refuses connections"), "{words}");
+    }
+    servers.verify("/after", 6, 3 * MIB);
+}
+
 /// One of four data servers away, over which every file is striped, is nobody's outage: new files
 /// go to the others at once, the directory is listed though a file in it was being written, a hung
 /// one holds up nobody for long, and both are used again when they are back. One that has files
@@ -385,6 +434,49 @@ fn a_replicated_file_is_read_from_what_is_left() {
     servers.fsck();
 }
 
+/// A replicated file is read within seconds of the moment in which data servers with copies of it
+/// hang, by new clients and by one that has a layout and is connected to all; new files go
+/// elsewhere as soon.
+#[test]
+fn a_replicated_file_is_read_while_data_servers_hang() {
+    let servers = Servers::start(Plan { data_servers: 3, ..Plan::default() });
+    servers.weft_ok(&["mkdir", "/models"]);
+    let copies = ["--distribution", "replicated", "--copies", "3"];
+    servers.weft_ok(&[&["layout", "set", "/models"][..], &copies].concat());
+    let bytes = 32 * MIB;
+    let (name, source) = ("/models/m", servers.source(19, bytes));
+    servers.weft_ok(&["put", &source, name]);
+    support::until("copies that are alike", PATIENCE, || {
+        (servers.stat(name)["layout"]["copies_alike"] == true).then_some(())
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let content = support::pattern(19, bytes);
+    let reader = runtime.block_on(connect(address(&servers)));
+    let file = runtime.block_on(reader.open(name, OpenOptions::read())).expect("open");
+    let read = || runtime.block_on(file.read_at(0, bytes)).expect("read");
+    assert!(read() == content, "with all");
+    for hung in ["ds1", "ds2"] {
+        servers.pause(hung);
+    }
+    let paused = Instant::now();
+    within(UNDISTURBED, || servers.verify(name, 19, bytes));
+    eprintln!("a new client has read it {:?} after the pause", paused.elapsed());
+    let again = Instant::now();
+    assert!(within(UNDISTURBED, read) == content, "who was connected");
+    eprintln!("who was connected has read it within {:?}", again.elapsed());
+    for n in 0..4 {
+        let new = format!("/new{n}");
+        within(AT_ONCE, || servers.weft_ok(&["put", &source, &new]));
+        assert_eq!(homes(&servers, &new), [3]);
+    }
+    for hung in ["ds1", "ds2"] {
+        servers.resume(hung);
+    }
+    servers.until_reachable(3);
+    assert!(read() == content, "with all again");
+}
+
 /// The data servers of a file.
 fn homes(servers: &Servers, name: &str) -> Vec<u64> {
     let stat = servers.stat(name);
@@ -396,7 +488,7 @@ fn homes(servers: &Servers, name: &str) -> Vec<u64> {
 /// again when it has room; who makes a file larger that is on it is told.
 #[test]
 fn a_full_data_server_is_passed_over() {
-    let servers = Servers::start(Plan { ds1_disk_mib: Some(48), ..Plan::default() });
+    let servers = Servers::start(Plan { ds_disk_mib: Some(48), ..Plan::default() });
     let source = servers.source(7, 8 * MIB);
     servers.weft_ok(&["put", &source, "/wide"]);
     assert_eq!(homes(&servers, "/wide"), [1, 2, 3, 4]);
@@ -425,11 +517,46 @@ fn a_full_data_server_is_passed_over() {
     });
 }
 
+/// A data server that has far less room than the others gets no part of new files while others
+/// remain, and is named: before it is full, by `/health`, `weft status` and the log.
+#[test]
+fn a_nearly_full_data_server_gets_no_new_files() {
+    let servers = Servers::start(Plan { ds_disk_mib: Some(200), ..Plan::default() });
+    // Above what the data server keeps free: a sixteenth of its disk.
+    servers.fill("ds1", (200 << 20) / 16 + (15 << 20));
+    let source = servers.source(11, 90 * MIB);
+    let named = support::until("a warning", PATIENCE, || {
+        let health = servers.health();
+        assert_eq!(health["healthy"], true, "{health}");
+        let mut words = health["warnings"].as_array()?.iter().filter_map(|w| w.as_str());
+        words.find(|w| w.starts_with("data server 1 ")).map(str::to_owned)
+    });
+    assert!(named.contains("new files go to other data servers"), "{named}");
+    for n in 0..3 {
+        let name = format!("/large{n}");
+        servers.weft_ok(&["put", &source, &name]);
+        assert_eq!(homes(&servers, &name), [2, 3, 4]);
+    }
+    servers.verify("/large0", 11, 90 * MIB);
+    let status = servers.weft_ok(&["status"]);
+    let row = status.lines().find(|line| line.starts_with("ds 1 ")).expect("a row");
+    assert!(row.ends_with("nearly full: new files go elsewhere"), "{status}");
+    let log = servers.logs_of("mds");
+    assert!(log.contains("new files go to other data servers") && log.contains("id=1"), "{log}");
+    // A list is a decision: what it names is used, and who outgrows it is told.
+    servers.weft_ok(&["mkdir", "/on-1"]);
+    servers.weft_ok(&["layout", "set", "/on-1", "--distribution", "cyclic", "--servers", "1"]);
+    let refused = servers.weft_fails(&["put", &source, "/on-1/large"]);
+    assert!(refused.contains("no space left"), "{refused}");
+    let log = servers.logs_of("ds1");
+    assert!(log.contains("no room on the disk"), "{log}");
+}
+
 /// A small file that finds no room half-way to its data server: who made it grow is told, it stays
 /// as it was, also over a crash, and leaves when there is room.
 #[test]
 fn a_data_server_that_fills_up_during_a_move_says_so() {
-    let one = Plan { data_servers: 1, ds1_disk_mib: Some(8), ..NARROW };
+    let one = Plan { data_servers: 1, ds_disk_mib: Some(8), ..NARROW };
     let mut servers = Servers::start(one);
     let small = 60_000;
     let source = servers.source(9, small);

@@ -38,7 +38,7 @@ fn one_of_three_is_away_and_files_are_on_one() {
 fn away(stripe_width: u32) {
     let Some(guest) = Guest::new(Kernel::Uml, "away.sh") else { return };
     let plan =
-        Plan { data_servers: 3, stripe_width, ds1_disk_mib: Some(DISK_MIB), ..Plan::default() };
+        Plan { data_servers: 3, stripe_width, ds_disk_mib: Some(DISK_MIB), ..Plan::default() };
     let servers = Servers::start(plan);
     let mut guest = guest.seconds(600).argument(servers.port());
     for act in ACTS {

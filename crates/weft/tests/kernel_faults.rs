@@ -201,7 +201,7 @@ fn servers_stand_still_past_the_lease() {
 #[test]
 fn disks_are_full() {
     let plan =
-        Plan { mds_disk_mib: Some(256), ds1_disk_mib: Some(256), wired: false, ..Plan::default() };
+        Plan { mds_disk_mib: Some(256), ds_disk_mib: Some(256), wired: false, ..Plan::default() };
     let Some((guest, mut load)) = load_on(plan, 12) else { return };
     let steps = ["ds1", "mds"].map(|disk| {
         let host = |what| format!("host:{what}-{disk}");

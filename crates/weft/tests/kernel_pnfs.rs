@@ -152,8 +152,8 @@ const ASKED_MAX: u64 = 40;
 /// LAYOUTRETURN may be BAD_STATEID: docs/deviations.md, §18.43.3.)
 fn meets_faults_through_flexfiles(kernel: Kernel) {
     let Some(guest) = Guest::new(kernel, "flex-faults.sh") else { return };
-    let ds1_disk_mib = Some(DISK_MIB);
-    let plan = Plan { data_servers: 1, flexfiles: true, ds1_disk_mib, ..Plan::default() };
+    let ds_disk_mib = Some(DISK_MIB);
+    let plan = Plan { data_servers: 1, flexfiles: true, ds_disk_mib, ..Plan::default() };
     let mut servers = Servers::start(plan);
     let guest = guest.argument(servers.port());
     let (mut filler, mut told) = (PathBuf::new(), BTreeMap::new());

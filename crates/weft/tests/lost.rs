@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::{fs, path::Path, process::Output};
+use std::{fs, path::Path, process::Output, time::Duration};
 
 use support::{
     cluster::{Cluster, Options},
@@ -10,6 +10,7 @@ use support::{
 };
 
 const LARGE: usize = (5 << 20) + 12_345;
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn start() -> Cluster {
     Cluster::start(Options {
@@ -143,6 +144,48 @@ fn a_lost_directory_is_accepted_by_a_command() {
     assert!(removed.status.success(), "{}", words(&removed));
     cluster.stop();
     cluster.is_clean();
+}
+
+/// A replicated file that has lost a copy is read from another one: that is what all checks say of
+/// it, and nobody is told that bytes are lost. With its last copy they are.
+#[test]
+fn a_lost_copy_is_no_lost_file() {
+    let (mut cluster, dir) = (start(), tempfile::tempdir().unwrap());
+    for arguments in [
+        &["mkdir", "/models"][..],
+        &["layout", "set", "/models", "--distribution", "replicated", "--copies", "2"],
+    ] {
+        let done = cluster.weft(arguments);
+        assert!(done.status.success(), "{arguments:?}: {}", words(&done));
+    }
+    put(&cluster, dir.path(), "/models/m", (5, LARGE));
+    let alike = || about(&cluster, &["stat", "/models/m"]).1.contains("alike");
+    support::until("copies that are alike", PATIENCE, || alike().then_some(()));
+    cluster.stop();
+    cluster.is_clean();
+    lose_objects(&cluster, 1);
+    let is_named = |command: &[&str], code: i32| {
+        let (found, text) = about(&cluster, command);
+        assert_eq!(found, Some(code), "{command:?}: {text}");
+        assert!(text.contains("a copy is lost, another one is read"), "{command:?}: {text}");
+        assert!(!text.contains("lost bytes"), "{command:?}: {text}");
+        text
+    };
+    is_named(&["fsck"], 1);
+    let text = is_named(&["accept-loss", "--data-server", "1"], 0);
+    let counts = "0 files lose bytes, 1 replicated files lose a copy and are read from another";
+    assert!(text.contains(counts), "{text}");
+    cluster.start_again();
+    is_there(&cluster, dir.path(), "/models/m", (5, LARGE));
+    let (code, text) = about(&cluster, &["check"]);
+    assert!(code == Some(1) && text.contains("a copy is lost, another one is read"), "{text}");
+    assert!(!text.contains("lost bytes"), "{text}");
+    cluster.stop();
+    lose_objects(&cluster, 2);
+    let (code, text) = about(&cluster, &["fsck"]);
+    assert!(code == Some(1) && text.contains("/models/m: data server 1: lost bytes"), "{text}");
+    assert!(text.contains("/models/m: data server 2: lost bytes"), "{text}");
+    assert!(!text.contains("a copy is lost"), "{text}");
 }
 
 /// A directory that is not given, is nobody's or is another's is a finding, and a volume that is

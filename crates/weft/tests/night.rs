@@ -26,7 +26,7 @@ const PAIR: Plan = Plan {
     stripe_width: 2,
     flexfiles: false,
     mds_disk_mib: None,
-    ds1_disk_mib: None,
+    ds_disk_mib: None,
     wired: false,
 };
 const FILE: usize = 2_000_000;
@@ -204,7 +204,7 @@ fn half_a_directory_is_refused() {
 /// writing they do, and say that a tmpfs keeps nothing.
 #[test]
 fn a_read_only_disk_is_named() {
-    let plan = Plan { mds_disk_mib: Some(256), ds1_disk_mib: Some(256), ..PAIR };
+    let plan = Plan { mds_disk_mib: Some(256), ds_disk_mib: Some(256), ..PAIR };
     let mut servers = Servers::start(plan);
     put(&servers, "/old", 1);
     for name in ["mds", "ds1"] {
@@ -229,9 +229,11 @@ fn a_read_only_disk_is_named() {
 /// the others, its own are read, it is named, and repaired it is as it was.
 #[test]
 fn a_data_servers_disk_fails() {
-    let disk = Disk::new(Kind::Ext4, 256);
+    let (disk, other) = (Disk::new(Kind::Ext4, 256), Disk::new(Kind::Ext4, 256));
     let mut servers = Servers::prepare(PAIR);
-    std::os::unix::fs::symlink(disk.at(), servers.data_dir("ds1")).expect("a link");
+    for (name, disk) in [("ds1", &disk), ("ds2", &other)] {
+        std::os::unix::fs::symlink(disk.at(), servers.data_dir(name)).expect("a link");
+    }
     starts(&mut servers, &[]);
     put(&servers, "/old", 1);
     disk.fail();

@@ -15,6 +15,8 @@ use support::{run, until, weft_binary, words};
 use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Within this time an administrator is told of a fault.
+const NOTICED: Duration = Duration::from_secs(10);
 const SECRET: &str = "0123456789abcdef0123456789abcdef\n";
 
 /// A server process and what it wrote.
@@ -238,6 +240,51 @@ fn a_cluster_gets_another_secret() {
     mds.until_it_says("err", "id=2 error=\"");
     let said = mds.until_it_says("err", "it does not know our cluster secret");
     assert!(!said.contains("id=1 error=\"127"), "{said}");
+}
+
+/// A data server that was forgotten when the cluster got another secret refuses every handle that
+/// the metadata server gives out. It is named, new files go elsewhere, and nothing is lost when it
+/// is given the secret.
+#[test]
+fn a_data_server_without_the_new_secret_is_named() {
+    let ds = |id| Server::start(&["ds", "--config", "config"], &ds_config(id));
+    let (one, two) = (ds(1), ds(2));
+    let mds = Server::start(&["mds", "--config", "config"], &with_data_servers(&[&one, &two]));
+    let (address, local) = (mds.address(), mds.path("big"));
+    fs::write(&local, vec![7; 3 << 20]).unwrap();
+    let local = local.to_str().unwrap();
+    let weft = |arguments: &[&str]| {
+        let done = mds.weft(&[arguments, &["--server", &address]].concat());
+        assert!(done.status.success(), "{arguments:?}: {}", words(&done));
+        words(&done)
+    };
+    weft(&["put", local, "/before"]);
+    let health = || support::admin_get(&mds.path("admin.sock"), "/health");
+    let new = "fedcba9876543210fedcba9876543210\n";
+    for (n, secrets) in [SECRET.to_owned() + new, new.to_owned() + SECRET].iter().enumerate() {
+        two.use_secrets(secrets, n + 1);
+        mds.use_secrets(secrets, n + 1);
+    }
+    let why = "it does not know our cluster secret";
+    let named = until("a problem", NOTICED, || {
+        let health = health();
+        health.contains(why).then_some(health)
+    });
+    assert!(named.contains("\"healthy\":false") && named.contains("data server 1 "), "{named}");
+    assert!(!named.contains("data server 2 cannot"), "{named}");
+    let log = mds.until_it_says("err", why);
+    assert!(log.contains("data server lost id=1"), "{log}");
+    let status = mds.weft(&["status", "--admin", mds.path("admin.sock").to_str().unwrap()]);
+    assert!(words(&status).contains(why), "{}", words(&status));
+    weft(&["put", local, "/after"]);
+    weft(&["get", "/after", "/dev/null"]);
+    let stat = weft(&["stat", "/after"]);
+    assert!(!stat.contains(&one.address()) && stat.contains(&two.address()), "{stat}");
+    one.use_secrets(&(new.to_owned() + SECRET), 1);
+    until("health", PATIENCE, || health().contains("\"healthy\":true").then_some(()));
+    let got = mds.path("got");
+    weft(&["get", "/before", got.to_str().unwrap()]);
+    assert!(fs::read(&got).unwrap() == vec![7; 3 << 20], "/before has other bytes");
 }
 
 /// A server without a secret says which it is, and how to make one.

@@ -14,7 +14,7 @@ const PAIR: Plan = Plan {
     stripe_width: 2,
     flexfiles: false,
     mds_disk_mib: None,
-    ds1_disk_mib: None,
+    ds_disk_mib: None,
     wired: false,
 };
 const FILE: usize = 2_000_000;

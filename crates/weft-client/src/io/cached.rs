@@ -201,6 +201,7 @@ impl DataPath {
                             ranges = unread.ranges.len(),
                             "data server failed: through the MDS"
                         );
+                        self.report_unreached().await;
                         self.return_layout(LayoutState::avoid()).await?;
                     }
                     unread.ranges

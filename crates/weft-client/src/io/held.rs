@@ -1,6 +1,8 @@
 //! What a file knows of its layout.
 
 use std::{
+    collections::HashSet,
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -82,6 +84,8 @@ pub(super) struct Held {
     ask_again: Mutex<Option<Instant>>,
     written: Mutex<Written>,
     failures: Failures,
+    /// Data servers that the metadata server was told of.
+    reported: Mutex<HashSet<SocketAddr>>,
     /// Reads through it so far.
     reads: AtomicU32,
     /// Closes the descriptors of its objects with it.
@@ -124,6 +128,7 @@ impl Held {
             ask_again: Mutex::new(None),
             written: Mutex::default(),
             failures: Failures::default(),
+            reported: Mutex::default(),
             reads: AtomicU32::new(0),
             _local: granted.local,
         }
@@ -137,6 +142,17 @@ impl Held {
     /// What data servers have failed to do under it.
     pub(super) fn failures(&self) -> &Failures {
         &self.failures
+    }
+
+    /// Data servers that could not be reached under it, each once, with the first range asked for:
+    /// what a LAYOUTERROR says. Types of layouts that tell it with their return tell it there.
+    pub(super) fn take_unreached(&self) -> Vec<IoFailure> {
+        if self.driver.returns_failures() {
+            return Vec::new();
+        }
+        let (unreached, mut reported) = (self.failures.1.lock(), self.reported.lock());
+        let new = unreached.iter().filter(|(addr, _)| reported.insert(*addr));
+        new.map(|(_, failure)| *failure).collect()
     }
 
     /// Counts one more read through it: whether there were so many that descriptors of its objects
@@ -188,9 +204,10 @@ impl Held {
 }
 
 /// What data servers have failed to do, each kind of failure once with the range that it spans: as
-/// many kinds as one LAYOUTRETURN has room for ([`limits::IO_FAILURES_MAX`]).
+/// many kinds as one LAYOUTRETURN has room for ([`limits::IO_FAILURES_MAX`]). And the first failure
+/// to reach each data server, as many.
 #[derive(Debug, Default)]
-pub(super) struct Failures(Mutex<Vec<IoFailure>>);
+pub(super) struct Failures(Mutex<Vec<IoFailure>>, Mutex<Vec<(SocketAddr, IoFailure)>>);
 
 impl Failures {
     /// Notes one, unless it was the metadata server.
@@ -202,12 +219,25 @@ impl Failures {
             _ => NfsStat::IO,
         };
         let (from, end) = range;
-        self.add(IoFailure { device: ds.device, op, status, from, end });
+        let failure = IoFailure { device: ds.device, op, status, from, end };
+        self.add(failure);
+        if let (NfsStat::NXIO, Some(addr)) = (status, ds.server.first()) {
+            self.add_unreached(*addr, failure);
+        }
+    }
+
+    fn add_unreached(&self, addr: SocketAddr, failure: IoFailure) {
+        let mut all = self.1.lock();
+        if all.len() < limits::IO_FAILURES_MAX && all.iter().all(|(known, _)| *known != addr) {
+            all.push((addr, failure));
+        }
     }
 
     /// Notes these, too.
     pub(super) fn extend(&self, others: &Failures) {
         std::mem::take(&mut *others.0.lock()).into_iter().for_each(|f| self.add(f));
+        let unreached = std::mem::take(&mut *others.1.lock());
+        unreached.into_iter().for_each(|(addr, failure)| self.add_unreached(addr, failure));
     }
 
     fn add(&self, new: IoFailure) {

@@ -10,8 +10,8 @@ use tokio::sync::RwLockReadGuard;
 use weft_nfs::{
     DeviceId, IoMode, LayoutType, NfsStat, OpArgs, OpNum, OpOk, Stateid,
     ops::{
-        Body, LayoutReturn, LayoutcommitArgs, LayoutgetArgs, LayoutgetOk, LayoutreturnArgs,
-        PutfhArgs,
+        Body, DeviceError, DeviceErrors, LayoutReturn, LayoutcommitArgs, LayouterrorArgs,
+        LayoutgetArgs, LayoutgetOk, LayoutreturnArgs, PutfhArgs,
     },
     share,
 };
@@ -26,7 +26,7 @@ use crate::{
     error::ClientError,
     layout::{
         ExportedLayout, LayoutSource,
-        plan::{LayoutDriver, LayoutError, Plan, Replicas},
+        plan::{IoFailure, LayoutDriver, LayoutError, Plan, Replicas},
     },
     limits,
 };
@@ -316,6 +316,24 @@ impl DataPath {
         self.file.settled();
         untold.acknowledged();
         Ok(())
+    }
+
+    /// Tells the metadata server which data servers could not be reached through the layout that is
+    /// held (RFC 7862 §15.6): an administrator of it has no other way to know. Nothing depends on
+    /// it, so that a failure to tell is none.
+    pub(super) async fn report_unreached(&self) {
+        let Some(held) = self.held().await else { return };
+        if self.mds.minorversion() < 2 {
+            return;
+        }
+        for IoFailure { device, op, status, from, end } in held.take_unreached() {
+            let errors = DeviceErrors(vec![DeviceError { device_id: device, status, op }]);
+            let (stateid, length) = (held.stateid, end.saturating_sub(from));
+            let report = LayouterrorArgs { offset: from, length, stateid, errors };
+            if let Err(e) = self.mds.on_file(self.fh(), OpArgs::Layouterror(report)).await {
+                tracing::debug!(fh = ?self.fh(), "LAYOUTERROR: {e}");
+            }
+        }
     }
 
     /// LAYOUTRETURN of the whole file; a layout that is gone already is returned.

@@ -149,7 +149,7 @@ impl Shared {
         let mut has_failed = false;
         for target in targets.iter() {
             let read = match self.cluster.session(target, &self.open.opened.caller).await {
-                Ok(session) => self.read_all(&session, target, &piece).await,
+                Ok(session) => self.read_in_time(&session, target, &piece).await,
                 Err(e) => Err(e),
             };
             match read {
@@ -166,6 +166,27 @@ impl Shared {
         unread.ranges.push((piece.file_offset, piece.len.into()));
         unread.has_failed |= has_failed;
         Ok(())
+    }
+
+    /// Reads a whole piece, of a data server as long as that answers: the bytes may be had another
+    /// way, at once.
+    async fn read_in_time(
+        &self,
+        session: &Session,
+        target: &Target,
+        piece: &Piece,
+    ) -> Result<(), ClientError> {
+        let read = self.read_all(session, target, piece);
+        match target {
+            Target::Mds(_) => read.await,
+            Target::Ds(_) => tokio::select! {
+                read = read => read,
+                () = session.silent() => {
+                    let why = "it hangs".into();
+                    Err(ClientError::Unreachable { addr: session.addr(), why })
+                }
+            },
+        }
     }
 
     /// Reads a whole piece, however short the server's reads are. Where the server's part ends

@@ -31,6 +31,7 @@ impl DataPath {
             }
         };
         let Left::Failed(failed) = left else { return Ok(()) };
+        self.report_unreached().await;
         let quiet = self.file.guards.quiesce().await;
         let written = self.go_around(quiet.round(), outgoing, &failed).await;
         let returned = self.drop_layout(quiet.round(), LayoutState::avoid()).await;

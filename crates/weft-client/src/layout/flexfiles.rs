@@ -70,6 +70,10 @@ impl LayoutDriver for FlexFilesDriver {
         })
     }
 
+    fn returns_failures(&self) -> bool {
+        true
+    }
+
     /// `ff_layoutreturn4`: the errors. Nothing is counted for statistics.
     fn return_body(&self, stateid: Stateid, failures: &[IoFailure]) -> Bytes {
         let report = |f: &IoFailure| FlexIoErrors {

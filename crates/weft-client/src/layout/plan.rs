@@ -215,6 +215,11 @@ pub trait LayoutDriver: std::fmt::Debug + Send + Sync + 'static {
         mds_fh: &FileHandle,
     ) -> Result<Plan, LayoutError>;
 
+    /// Whether [`LayoutDriver::return_body`] tells of failures.
+    fn returns_failures(&self) -> bool {
+        false
+    }
+
     /// The body of the LAYOUTRETURN of a layout, which tells what has failed under it. Types that
     /// tell nothing have an empty one.
     fn return_body(&self, _stateid: Stateid, _failures: &[IoFailure]) -> Bytes {

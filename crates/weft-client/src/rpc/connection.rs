@@ -276,6 +276,30 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Returns when the peer answers nothing for `watch.silence`, and then not even a NULL call for
+    /// `watch.answer`. The connection is left as it is: other calls may have more patience.
+    pub async fn silent(&self, program: u32, version: u32, watch: Watch) {
+        loop {
+            let seen = self.calls.replies();
+            tokio::time::sleep(watch.silence).await;
+            if self.calls.replies() != seen {
+                continue;
+            }
+            let nobody = Credential::NONE;
+            let ping = self.call(program, version, PROC_NULL, &nobody, Vec::new());
+            let pinged = tokio::time::timeout(watch.answer, ping).await;
+            if pinged.is_err() && self.calls.replies() == seen {
+                return;
+            }
+            // A connection that has ended is no silence: whoever waits for a reply is told.
+            if self.is_closed() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
 /// Our address on a connection, and the peer's.
 type Ends = (SocketAddr, SocketAddr);
 

@@ -14,7 +14,7 @@ use weft_xdr::{Decode, Encode, Segment, Writer};
 
 use super::{
     callback,
-    inner::{Inner, Link},
+    inner::{GivenUp, Inner, Link},
     options::Reclaim,
     slot::SlotGuard,
 };
@@ -34,6 +34,8 @@ pub(super) enum Try {
     Again,
     /// Nothing before a wait, for this reason.
     Later(WaitReason),
+    /// The server does not answer what takes no time.
+    Hangs,
 }
 
 impl Inner {
@@ -60,14 +62,21 @@ impl Inner {
             }
             // Others have tried for as long as this one would have.
             let is_over = Instant::now() >= deadline;
-            if let Some((_, why)) = given_up.as_ref().filter(|(at, _)| is_over && *at >= began) {
+            let tried = given_up.as_ref().filter(|g| (is_over || g.hangs) && g.at >= began);
+            if let Some(GivenUp { why, .. }) = tried {
                 return Err(ClientError::Unreachable { addr: self.addr, why: why.clone() });
             }
-            let Try::Later(reason) = self.try_step().await? else { continue };
+            let (reason, hangs) = match self.try_step().await? {
+                Try::Again => continue,
+                Try::Later(reason) => (reason, false),
+                // There are other ways to what a data server has.
+                Try::Hangs => (hangs(), self.options.role == Role::Ds),
+            };
             let why: Arc<str> = words(&reason);
             self.tell(reason);
-            let Some(wait) = backoff.next_wait().filter(|_| Instant::now() < deadline) else {
-                *given_up = Some((Instant::now(), why.clone()));
+            let wait = backoff.next_wait().filter(|_| Instant::now() < deadline && !hangs);
+            let Some(wait) = wait else {
+                *given_up = Some(GivenUp { at: Instant::now(), why: why.clone(), hangs });
                 return Err(ClientError::Unreachable { addr: self.addr, why });
             };
             tokio::time::sleep(wait).await;
@@ -95,7 +104,19 @@ impl Inner {
         let reclaimed = if is_last { self.reclaim(&link).await } else { Ok(()) };
         self.check_open()?;
         let taken = match reclaimed {
-            Ok(()) => in_time(self.take_step(&link, &step)).await,
+            Ok(()) => {
+                let limit = match self.options.role {
+                    Role::Mds => limits::STEP_LIMIT,
+                    Role::Ds => limits::DATA_SERVER_STEP_LIMIT,
+                };
+                match tokio::time::timeout(limit, self.take_step(&link, &step)).await {
+                    Ok(taken) => taken,
+                    Err(_) => {
+                        self.link_lost(link.number);
+                        return Ok(Try::Hangs);
+                    }
+                }
+            }
             Err(e) => Err(e),
         };
         match taken {
@@ -139,6 +160,7 @@ impl Inner {
             options.incoming = Some(to);
             tokio::spawn(callback::serve(Arc::downgrade(self), handler.clone(), calls));
         }
+        let began = Instant::now();
         match self.answered(Connection::connect_with(self.addr, options), || 0, None).await {
             Ok(connection) => {
                 let [ours, theirs] =
@@ -149,6 +171,8 @@ impl Inner {
                 self.set_link(Some(Link { connection, number }));
                 Ok(Try::Again)
             }
+            // Nobody refuses either: the machine is gone, or something drops what is sent to it.
+            Err(_) if began.elapsed() >= limits::CONNECT_TIMEOUT => Ok(Try::Hangs),
             Err(e) => Ok(Try::Later(WaitReason::Unreachable(e.to_string().into()))),
         }
     }
@@ -335,7 +359,14 @@ impl Inner {
 /// An answer to one request of a step, which comes soon or not at all.
 async fn in_time<T>(answer: impl Future<Output = Result<T, RpcError>>) -> Result<T, RpcError> {
     let answer = tokio::time::timeout(limits::STEP_LIMIT, answer).await;
-    answer.unwrap_or_else(|_| Err(RpcError::Lost("the server hangs".into())))
+    answer.unwrap_or_else(|_| Err(RpcError::Lost(HANGS.into())))
+}
+
+/// What is said of a server that does not answer what takes no time.
+const HANGS: &str = "the server hangs";
+
+fn hangs() -> WaitReason {
+    WaitReason::Unreachable(HANGS.into())
 }
 
 /// A reason for errors, which name the server already.

@@ -10,13 +10,14 @@ use std::{
 };
 
 use tokio::sync::Notify;
+use weft_nfs::{NFS_PROGRAM, NFS_V4};
 
 use super::options::{Reclaims, SessionOptions};
 use crate::{
     core::{Core, Step},
     error::ClientError,
     limits,
-    rpc::Connection,
+    rpc::{Connection, Watch},
     sync::{Mutex, MutexGuard},
     waiting::{Requested, WaitReason, Waiting},
 };
@@ -30,7 +31,7 @@ pub(super) struct Inner {
     /// Held by the one task that is (re-)establishing the session; the others wait their turn
     /// and find it done, or given up: when and why. This is the one lock held across awaits, and
     /// that is its purpose.
-    pub(super) establishing: tokio::sync::Mutex<Option<(Instant, Arc<str>)>>,
+    pub(super) establishing: tokio::sync::Mutex<Option<GivenUp>>,
     pub(super) slot_freed: Notify,
     pub(super) closed: AtomicBool,
     /// Both ends of the last connection had one address.
@@ -43,6 +44,15 @@ impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").field("addr", &self.addr).finish_non_exhaustive()
     }
+}
+
+/// The end of an attempt to establish the session.
+#[derive(Debug)]
+pub(super) struct GivenUp {
+    pub(super) at: Instant,
+    pub(super) why: Arc<str>,
+    /// The server hangs: others who wait do not try one after another.
+    pub(super) hangs: bool,
 }
 
 /// A connection and its number, so that whoever finds it broken breaks no newer one.
@@ -86,6 +96,23 @@ impl Inner {
             }
             if seen() == before {
                 self.tell_of(WaitReason::NoAnswer, request.clone());
+            }
+        }
+    }
+
+    /// Returns when there is a connection, and the server answers nothing on it, not even a ping.
+    /// A server that is being connected to is waited for with the session's patience.
+    pub(super) async fn silent(&self) {
+        let (silence, answer) = (limits::READ_SILENCE_MAX, limits::READ_PING_LIMIT);
+        loop {
+            let Some(link) = self.live_link() else {
+                tokio::time::sleep(silence).await;
+                continue;
+            };
+            let silent = link.connection.silent(NFS_PROGRAM, NFS_V4, Watch { silence, answer });
+            tokio::select! {
+                () = silent => return,
+                () = link.connection.ended() => {}
             }
         }
     }

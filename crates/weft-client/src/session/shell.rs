@@ -98,6 +98,12 @@ impl Session {
         self.inner.addr
     }
 
+    /// Returns when the server hangs: it is connected, and answers nothing, not even a ping, for
+    /// some three seconds. Requests in flight are left as they are.
+    pub(crate) async fn silent(&self) {
+        self.inner.silent().await;
+    }
+
     /// Runs a COMPOUND: SEQUENCE is put before the operations. The results are those of the
     /// operations given, without SEQUENCE's.
     ///

@@ -103,6 +103,31 @@ async fn put_and_get_over_all_data_servers() {
     c.client.close().await;
 }
 
+/// A server that is restarted while a put makes its file may have made it or not: the put finds out
+/// and goes on, also if the same happens again, and leaves one file.
+#[tokio::test]
+async fn a_put_survives_a_restart_during_its_open() {
+    for faults in [
+        &[Fault::DropAfterAndForget(OpNum::OPEN)][..],
+        &[Fault::DropAfterAndForget(OpNum::OPEN); 3],
+        &[Fault::DropAfterAndForget(OpNum::OPEN), Fault::DropAfterAndForget(OpNum::REMOVE)],
+    ] {
+        let c = cluster(2).await;
+        let data = pattern(3 << 20, 5);
+        faults.iter().for_each(|fault| c.mds.fault(*fault));
+        let put = c.client.put(Upload::bytes(data.clone().into(), 0o644), "/f").await;
+        assert_eq!(put.unwrap_or_else(|e| panic!("{faults:?}: {e}")), 3 << 20);
+        assert!(c.read("/f", 4 << 20).await == data, "{faults:?}");
+        let mut names = Vec::new();
+        let mut dir = c.client.read_dir("/").await.unwrap();
+        while let Some(entry) = dir.next().await.unwrap() {
+            names.push(entry.name.0);
+        }
+        assert_eq!(names, ["f"], "{faults:?}");
+        c.client.close().await;
+    }
+}
+
 /// A file that becomes shorter while it is copied is an error, however it is copied, and soon:
 /// nobody gets zeros for what was there.
 #[tokio::test]
@@ -463,7 +488,7 @@ async fn broken_connections_in_mid_transfer() {
 }
 
 /// A data server that refuses, or is dead, sends its part through the metadata server; the
-/// layout goes back, and the file is whole.
+/// layout goes back, and the file is whole. That it could not be reached is told once.
 #[tokio::test]
 async fn a_failed_data_server_is_gone_around() {
     let data = pattern(6 << 20, 2);
@@ -478,6 +503,7 @@ async fn a_failed_data_server_is_gone_around() {
         assert!(c.durable(data.len()) == data, "dead: {dead}");
         assert!(c.mds.count(OpNum::WRITE) > 0);
         assert_eq!(c.mds.count(OpNum::LAYOUTRETURN), 1);
+        assert_eq!(c.mds.count(OpNum::LAYOUTERROR), usize::from(dead));
         let last = |op| c.mds.lock().executed.iter().rposition(|o| *o == op);
         assert!(last(OpNum::WRITE) < last(OpNum::LAYOUTRETURN), "written while it is held");
         c.ds[2].fault(Fault::Status(OpNum::READ, NfsStat::IO));

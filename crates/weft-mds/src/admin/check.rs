@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 use weft_server::report::{AdminError, CheckedFiles, CheckedObjects, FileFault};
 use weft_store::{
     types::{DataServerId, Inode, InodeNo, StoreError},
-    volume::{Account, FoundObject, ObjectFault, compare},
+    volume::{Account, FoundObject, ObjectFault, compare, is_readable},
 };
 
 use crate::{files::FileService, striped::Striped};
@@ -133,7 +133,7 @@ async fn look(
             places.entry(id).or_default().push(Place { file, stripe_index });
         }
     }
-    let mut found = Vec::new();
+    let (mut found, mut whole) = (Vec::new(), HashSet::new());
     for (id, places) in places {
         let asked: Vec<_> = places.iter().filter_map(|p| striped.get(p.file)?.as_ref()).collect();
         let lengths = match files.data_servers().lengths_on(id, &asked).await {
@@ -147,11 +147,23 @@ async fn look(
             let Some(inode) = inodes.get(place.file) else { continue };
             let object = FoundObject { size, epoch: None };
             let cut = files.is_being_cut(inode.no);
-            let fault = compare(inode, place.stripe_index, object, cut);
-            found.extend(fault.map(|fault| (inode.no, id, fault)));
+            match compare(inode, place.stripe_index, object, cut) {
+                Some(fault) => found.push((inode.no, id, fault)),
+                None => drop(whole.insert((inode.no, place.stripe_index))),
+            }
         }
     }
-    found
+    // Objects that were not asked for are not known to be whole.
+    let readable = inodes.iter().filter(|inode| {
+        let is_whole = |index| whole.contains(&(inode.no, index));
+        inode.placement.is_some_and(|placement| is_readable(&placement, is_whole))
+    });
+    let readable: HashSet<_> = readable.map(|inode| inode.no).collect();
+    let judged = found.into_iter().map(|(ino, id, fault)| match readable.contains(&ino) {
+        true => (ino, id, fault.of_readable()),
+        false => (ino, id, fault),
+    });
+    judged.collect()
 }
 
 fn busy() -> AdminError {

@@ -15,7 +15,7 @@ use weft_server::{
     report::{DeviceStatus, IoStatus},
 };
 use weft_state::Millis;
-use weft_store::types::DeviceId;
+use weft_store::types::{DataServerId, DeviceId};
 
 /// At most one line in the log for each device in so many milliseconds.
 const LOG_EVERY_MS: u64 = 10_000;
@@ -84,11 +84,15 @@ fn device_status(id: DeviceId, report: &Report) -> DeviceStatus {
     }
 }
 
-/// Says what a client could not do.
-pub(crate) fn log(client: u64, error: &DeviceError, errors: u64) {
-    let device = hex(&error.device_id.0);
+/// Says what a client could not do, and with which data server if that is known.
+pub(crate) fn log(
+    (client, data_server): (u64, Option<DataServerId>),
+    error: &DeviceError,
+    errors: u64,
+) {
+    let (device, id) = (hex(&error.device_id.0), data_server.map(|id| id.0));
     let (op, status): (OpNum, NfsStat) = (error.op, error.status);
-    tracing::warn!(client, device, %op, %status, errors, "a client has trouble with a device");
+    tracing::warn!(client, device, id, %op, %status, errors, "a client has trouble with a device");
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod fallbacks;
 mod health;
 mod report;
 mod threshold;
+mod unreached;
 
 pub(crate) use device_reports::log as log_device_error;
 pub(crate) use report::Admin;

@@ -15,7 +15,7 @@ use weft_store::types::{Credential, Inode, InodeNo, StoreError, Timestamp};
 
 use super::{
     backup::Backups, check::Checks, device_reports::DeviceReports, fallbacks::Fallbacks,
-    threshold::Threshold,
+    threshold::Threshold, unreached::Unreached,
 };
 use crate::{
     clients::Clients, files::FileService, protocol_state::ProtocolState, striped::Striped,
@@ -36,6 +36,8 @@ pub(crate) struct Admin {
     backups: Backups,
     /// Clients that send here what data servers should have.
     pub(crate) fallbacks: Fallbacks,
+    /// Data servers that clients cannot reach.
+    pub(crate) unreached: Unreached,
     checks: Checks,
 }
 
@@ -53,6 +55,7 @@ impl AdminSource for Admin {
                 devices: self.device_reports.status(),
                 grace: self.grace_status(),
                 fallbacks: self.fallback_statuses(),
+                unreached: self.unreached_statuses(),
             }
         })
     }
@@ -132,6 +135,7 @@ impl Admin {
             threshold,
             device_reports: DeviceReports::default(),
             fallbacks: Fallbacks::default(),
+            unreached: Unreached::default(),
             checks: Checks::default(),
             backups: Backups::default(),
         }
@@ -163,6 +167,7 @@ impl Admin {
                 free: s.free,
                 available: s.available,
             }),
+            passed_over: false,
             owed: 0,
             state_memory: Some(self.state_memory()),
         }

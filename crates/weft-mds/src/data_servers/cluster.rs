@@ -1,7 +1,7 @@
 //! The data servers of a cluster: which there are, whether they are up, and the way to them.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     net::SocketAddr,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
@@ -23,7 +23,7 @@ use super::{
     error::DataServerError,
     gather::Gather,
     registry::DataServerRegistry,
-    room::{Candidate, Standing},
+    room::{Candidate, Standing, mark_scarce},
     server::Server,
     spec::DataServerSpec,
     turns::Turns,
@@ -236,7 +236,8 @@ impl DataServers {
         ids.iter().map(of).sum()
     }
 
-    /// What may be hoped for from all of these together: from the worst of them.
+    /// What may be hoped for from all of these together: from the worst of them. How much room
+    /// others have is not asked.
     pub(crate) fn standing(&self, ids: &[DataServerId]) -> Standing {
         let all = self.all();
         let of = |id| all.get(id).map_or(Standing::Away, |server| server.candidate().standing);
@@ -245,7 +246,16 @@ impl DataServers {
 
     /// All of them, as new files may hope for room there.
     pub(crate) fn candidates(&self) -> Vec<Candidate> {
-        self.all().values().map(|s| s.candidate()).collect()
+        let mut all: Vec<_> = self.all().values().map(|s| s.candidate()).collect();
+        mark_scarce(&mut all);
+        all
+    }
+
+    /// Whether new files may be placed on all of these.
+    pub(crate) fn take_new_files(&self, ids: &[DataServerId]) -> bool {
+        let ready = |c: &Candidate| c.standing == Standing::Ready;
+        let all = self.candidates();
+        ids.iter().all(|id| all.iter().any(|c| c.id == *id && ready(c)))
     }
 
     /// Whether our volume is a copy that nothing is to be changed in (ADR 9): what data servers
@@ -266,11 +276,14 @@ impl DataServers {
         self.look.notify_one();
     }
 
-    /// Keeps asking all that are up how much room they have, for ever.
+    /// Keeps asking all that are up how much room they have, for ever, and logs which of them get
+    /// no new files for want of it.
     pub(crate) async fn watch_room(&self) {
+        let mut passed_over = BTreeSet::new();
         loop {
             let up: Vec<_> = self.all().values().filter(|s| s.is_up()).cloned().collect();
             each::all(up.into_iter().map(|s| async move { s.look_at_room().await })).await;
+            log_room(&self.candidates(), &mut passed_over);
             // Either is a reason to ask again.
             let _ = timeout(LOOK_EVERY, self.look.notified()).await;
         }
@@ -307,5 +320,27 @@ impl DataServers {
         let why = "it is not configured";
         let known = self.all().get(&id).cloned();
         known.ok_or_else(|| DataServerError::Refused { id, why: why.into() })
+    }
+}
+
+/// Logs each data server that is passed over for want of room from now on, or no longer. One that
+/// is away tells nothing.
+fn log_room(candidates: &[Candidate], passed_over: &mut BTreeSet<DataServerId>) {
+    for Candidate { id, standing, available } in candidates {
+        let (n, available) = (id.0, available.unwrap_or(0));
+        match standing {
+            Standing::Away => {}
+            Standing::Full | Standing::Scarce => {
+                if passed_over.insert(*id) {
+                    let why = "data server is nearly full: new files go to other data servers";
+                    tracing::warn!(id = n, available, "{why} while there are any");
+                }
+            }
+            Standing::Ready => {
+                if passed_over.remove(id) {
+                    tracing::warn!(id = n, available, "data server has room for new files again");
+                }
+            }
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! The copies of a replicated file (P1.3, ADR 39): one that is read, and how they are made alike
 //! where they may differ.
 
-use std::future::Future;
+use std::{future::Future, sync::Arc};
 
 use weft_nfs::{IO_BYTES_MAX, StableHow};
-use weft_store::types::{Content, Spread};
+use weft_store::types::{Content, DataServerId, Spread};
 
-use super::{cluster::DataServers, error::DataServerError};
+use super::{cluster::DataServers, error::DataServerError, server::Server};
 use crate::striped::Striped;
 
 /// What became of a part of a comparison.
@@ -19,8 +19,8 @@ pub struct Compared {
 }
 
 impl DataServers {
-    /// Asks one copy of a file; the next where its data server is away, has lost bytes, or cannot
-    /// read them.
+    /// Asks one copy of a file, of those whose data server is there as long as there are any; the
+    /// next where it falls silent, has lost bytes, or cannot read them.
     ///
     /// # Errors
     /// [`DataServerError`] of the last that was asked.
@@ -34,8 +34,21 @@ impl DataServers {
         F: Future<Output = Result<T, DataServerError>>,
     {
         let mut told = Err(self.damaged(file));
+        let mut rest = Vec::new();
         for copy in self.copies_to_read(file, offset)? {
-            told = ask(copy).await;
+            rest.push((copy, self.server_of_copy(file, copy)?));
+        }
+        while !rest.is_empty() {
+            // Several may fall silent while one is asked.
+            let next = rest.iter().position(|(_, server)| server.is_up()).unwrap_or(0);
+            let (copy, server) = rest.remove(next);
+            told = match rest.is_empty() {
+                true => ask(copy).await,
+                false => tokio::select! {
+                    told = ask(copy) => told,
+                    () = server.silent() => Err(silent(server.id)),
+                },
+            };
             match &told {
                 // Others are of the same epoch.
                 Ok(_) | Err(DataServerError::Fenced { .. }) => break,
@@ -45,9 +58,14 @@ impl DataServers {
         told
     }
 
-    /// Which copies may be read, in the order in which they are asked: those whose data server is
-    /// there first, and for each stripe unit from another one on. Where they may differ the first
-    /// only.
+    /// The data server that has a copy.
+    fn server_of_copy(&self, file: &Striped, copy: u16) -> Result<Arc<Server>, DataServerError> {
+        let id = file.data_servers.get(usize::from(copy)).ok_or_else(|| self.damaged(file))?;
+        self.server(*id)
+    }
+
+    /// Which copies may be read, for each stripe unit from another one on. Where they may differ
+    /// the first only.
     fn copies_to_read(&self, file: &Striped, offset: u64) -> Result<Vec<u16>, DataServerError> {
         let Spread::Copies { alike: true } = file.spread else {
             return Ok(vec![file.first_stripe_index]);
@@ -56,13 +74,7 @@ impl DataServers {
         let unit = offset / u64::from(file.stripe_unit_bytes).max(1);
         let from = u64::from(file.first_stripe_index) + unit % count;
         let index = |n| u16::try_from((from + n) % count).map_err(|_| self.damaged(file));
-        let mut order = (0..count).map(index).collect::<Result<Vec<_>, _>>()?;
-        let is_away = |index: &u16| {
-            let id = file.data_servers.get(usize::from(*index));
-            !id.is_some_and(|id| self.are_up(&[*id]))
-        };
-        order.sort_by_key(is_away);
-        Ok(order)
+        (0..count).map(index).collect()
     }
 
     /// Compares the next bytes of the copies of a file, from an offset on, that one of them has, up
@@ -101,4 +113,8 @@ impl DataServers {
         }
         Ok(Compared { next: Some(data + len), differed })
     }
+}
+
+fn silent(id: DataServerId) -> DataServerError {
+    DataServerError::Unreachable { id, why: "it does not answer".into() }
 }

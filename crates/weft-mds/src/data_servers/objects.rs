@@ -9,7 +9,8 @@ use weft_store::types::DataServerId;
 use weft_stripe::Distribution;
 
 use super::{
-    cluster::DataServers, each, error::DataServerError, server::Server, space::ClusterSpace,
+    cluster::DataServers, each, error::DataServerError, room::Standing, server::Server,
+    space::ClusterSpace,
 };
 use crate::striped::Striped;
 
@@ -368,7 +369,11 @@ impl DataServers {
     pub async fn status(&self) -> Vec<ServerStatus> {
         let all = self.all();
         let reports = all.values().cloned();
-        each::all(reports.map(|s| async move { report(&s).await })).await
+        let mut statuses = each::all(reports.map(|s| async move { report(&s).await })).await;
+        for (status, candidate) in statuses.iter_mut().zip(self.candidates()) {
+            status.passed_over = matches!(candidate.standing, Standing::Full | Standing::Scarce);
+        }
+        statuses
     }
 
     /// The objects of a file, in stripe order.
@@ -511,6 +516,7 @@ async fn report(server: &Arc<Server>) -> ServerStatus {
         control_messages: BTreeMap::new(),
         files_ahead: None,
         space: space.map(|s| SpaceStatus { total: s.total, free: s.free, available: s.available }),
+        passed_over: false,
         owed: 0,
         state_memory: None,
     }

@@ -31,6 +31,8 @@ use crate::control_link::{Admission, Later, Met};
 pub struct DataServerRegistry {
     volume: Volume,
     keys: RwLock<Keys>,
+    /// Told when the keys change.
+    new_keys: tokio::sync::Notify,
     /// Runs of the volume; this one is the last.
     runs: Vec<VolumeRun>,
     /// This run may be named when this is durable.
@@ -95,6 +97,7 @@ impl DataServerRegistry {
         Ok(DataServerRegistry {
             volume,
             keys: RwLock::new(Keys::of(secrets)),
+            new_keys: tokio::sync::Notify::new(),
             runs,
             begun: lsn,
             known: Mutex::new(Known { recorded, ..Known::default() }),
@@ -114,6 +117,7 @@ impl DataServerRegistry {
     /// From now on these are the cluster's secrets.
     pub(super) fn use_secrets(&self, secrets: &ClusterSecrets) {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Keys::of(secrets);
+        self.new_keys.notify_waiters();
     }
 
     fn keys(&self) -> RwLockReadGuard<'_, Keys> {
@@ -297,6 +301,10 @@ impl DataServerRegistry {
 impl Admission for DataServerRegistry {
     fn credentials(&self) -> (Uuid, ControlKey) {
         (self.volume.identity().uuid, self.keys().control.clone())
+    }
+
+    fn credentials_changed(&self) -> Later<'_, ()> {
+        Box::pin(self.new_keys.notified())
     }
 
     fn meet(&self, id: DataServerId, uuid: Uuid) -> Result<VolumeArgs, String> {

@@ -1,5 +1,5 @@
-//! Whether a data server has room for new files: what it told, and what it refused. Pure: the time
-//! is an argument.
+//! Whether a data server has room for new files: what it told, what it refused, and how much the
+//! others have. Pure: the time is an argument.
 
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,11 @@ const LOW_PART: u64 = 64;
 /// How long a data server that refused for want of space is passed over, whatever its figures
 /// say: a disk can have bytes and no inodes.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
+/// A data server is scarce below this part of the room that the roomiest one has: a file that is
+/// spread over both would end at its share on the small one ...
+const SCARCE_PART: u64 = 8;
+/// ... unless it has this many bytes, which hold the share of all but the largest files.
+const SCARCE_BYTES_MAX: u64 = 16 << 30;
 
 /// What new files may hope for from a data server, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +27,8 @@ pub(crate) enum Standing {
     Away,
     /// It is connected and has next to no room.
     Full,
+    /// It is connected and has room, but far less than the roomiest data server.
+    Scarce,
     /// It is connected and has room.
     Ready,
 }
@@ -35,6 +42,19 @@ pub(crate) struct Candidate {
     pub(crate) standing: Standing,
     /// Bytes that it has for files; `None` before it told.
     pub(crate) available: Option<u64>,
+}
+
+/// Marks the data servers that have far less room than the roomiest one. New files get no part
+/// there while others remain: the share of a file that grows would not fit.
+pub(crate) fn mark_scarce(candidates: &mut [Candidate]) {
+    let ready = candidates.iter().filter(|c| c.standing == Standing::Ready);
+    let most = ready.filter_map(|c| c.available).max().unwrap_or(0);
+    let mark = (most / SCARCE_PART).min(SCARCE_BYTES_MAX);
+    for candidate in candidates {
+        if candidate.standing == Standing::Ready && candidate.available.is_some_and(|a| a < mark) {
+            candidate.standing = Standing::Scarce;
+        }
+    }
 }
 
 /// The room that a data server has, as far as it is known.
@@ -97,6 +117,33 @@ mod tests {
             assert!(told(0));
             assert_eq!(room.available(), Some(0));
         }
+    }
+
+    /// Both sides of both marks; data servers that are away or full, or have not told, are neither
+    /// marked nor compared with.
+    #[test]
+    fn far_less_room_than_the_roomiest_is_scarce() {
+        use Standing::{Away, Full, Ready, Scarce};
+        let marked = |all: &[(Standing, Option<u64>)]| {
+            let candidate = |(id, (standing, available)): (u32, &(Standing, Option<u64>))| {
+                Candidate { id: DataServerId(id), standing: *standing, available: *available }
+            };
+            let mut all: Vec<_> = (1..).zip(all).map(candidate).collect();
+            mark_scarce(&mut all);
+            all.iter().map(|c| c.standing).collect::<Vec<_>>()
+        };
+        let gib = 1024 * MIB;
+        let beside = |left, most| marked(&[(Ready, Some(left)), (Ready, Some(most))]);
+        assert_eq!(beside(15 * MIB, 46 * gib), [Scarce, Ready]);
+        assert_eq!(beside(gib - 1, 8 * gib), [Scarce, Ready]);
+        assert_eq!(beside(gib, 8 * gib), [Ready, Ready]);
+        assert_eq!(beside(16 * gib - 1, 1 << 50), [Scarce, Ready]);
+        assert_eq!(beside(16 * gib, 1 << 50), [Ready, Ready]);
+        assert_eq!(beside(15 * MIB, 15 * MIB), [Ready, Ready]);
+        let all = [(Ready, Some(MIB)), (Away, Some(gib)), (Full, Some(gib)), (Ready, None)];
+        assert_eq!(marked(&all), [Ready, Away, Full, Ready]);
+        assert_eq!(marked(&[(Full, Some(1)), (Ready, Some(gib))]), [Full, Ready]);
+        assert_eq!(marked(&[]), []);
     }
 
     /// A refusal counts at once and for a while, whatever the figures say.

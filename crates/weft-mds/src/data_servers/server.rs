@@ -97,9 +97,14 @@ impl Server {
         &self.control
     }
 
-    /// Whether it is connected at the moment.
+    /// Whether it is connected at the moment, and answers.
     pub(super) fn is_up(&self) -> bool {
         self.link.is_up()
+    }
+
+    /// Returns when it is not connected, or does not answer.
+    pub(super) async fn silent(&self) {
+        self.link.silent().await;
     }
 
     /// Whether it is connected, and has been for a while.

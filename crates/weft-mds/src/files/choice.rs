@@ -27,19 +27,38 @@ pub(super) struct Choice {
 type Weighted = (DataServerId, u64);
 
 /// Chooses up to `width` data servers: of those that are up and have room; if there are none, of
-/// those that are up. Over many turns each serves in proportion to its weight, as a member and as
+/// those that are up. If those with room are fewer than `least`, the roomiest of those whose room
+/// is scarce are added. Over many turns each serves in proportion to its weight, as a member and as
 /// the first; with equal weights exactly so, and as the first in every so many turns as there are
 /// data servers. `None` while none is up.
-pub(super) fn choose(candidates: &[Candidate], width: u16, turn: u64) -> Option<Choice> {
-    let usable = [Standing::Ready, Standing::Full].into_iter().find_map(|standing| {
-        let some: Vec<_> = candidates.iter().filter(|c| c.standing == standing).collect();
-        (!some.is_empty()).then_some(some)
-    })?;
+pub(super) fn choose(
+    candidates: &[Candidate],
+    (width, least): (u16, u16),
+    turn: u64,
+) -> Option<Choice> {
+    let usable = usable(candidates, least);
+    if usable.is_empty() {
+        return None;
+    }
     let weighted = weights(&usable);
     let width = u64::from(width).clamp(1, weighted.len() as u64);
     let (first, members) = draw(&weighted, width, turn)?;
     let first_index = members.iter().position(|m| *m == first).unwrap_or(0);
     Some(Choice { members, first_index })
+}
+
+/// The data servers that a file may be spread over.
+fn usable(candidates: &[Candidate], least: u16) -> Vec<&Candidate> {
+    let of = |standing| candidates.iter().filter(move |c| c.standing == standing);
+    let missing = usize::from(least).saturating_sub(of(Standing::Ready).count());
+    let mut scarce: Vec<_> = of(Standing::Scarce).collect();
+    scarce.sort_by_key(|c| std::cmp::Reverse(c.available));
+    let mut usable: Vec<_> = of(Standing::Ready).chain(scarce.into_iter().take(missing)).collect();
+    if usable.is_empty() {
+        usable = of(Standing::Full).collect();
+    }
+    usable.sort_by_key(|c| c.id);
+    usable
 }
 
 /// The room of each as a power of two, relative to the roomiest, in lowest terms. What is not

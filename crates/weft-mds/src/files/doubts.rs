@@ -106,7 +106,7 @@ pub(super) fn is_of_use(standing: Standing, iomode: IoMode) -> bool {
     match standing {
         Standing::Away => false,
         Standing::Full => iomode == IoMode::READ,
-        Standing::Ready => true,
+        Standing::Scarce | Standing::Ready => true,
     }
 }
 
@@ -177,6 +177,7 @@ mod tests {
     fn a_full_one_is_read_from() {
         let of_use = |standing| [IoMode::READ, IoMode::RW].map(|mode| is_of_use(standing, mode));
         assert_eq!(of_use(Standing::Ready), [true, true]);
+        assert_eq!(of_use(Standing::Scarce), [true, true]);
         assert_eq!(of_use(Standing::Full), [true, false]);
         assert_eq!(of_use(Standing::Away), [false, false]);
     }

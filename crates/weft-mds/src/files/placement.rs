@@ -136,10 +136,11 @@ impl Placements {
         })
     }
 
-    /// Whether new files may be placed on a device now: its data servers are up and have room.
+    /// Whether new files may be placed on a device now: its data servers are up and have room, and
+    /// none of them far less than others.
     pub(crate) fn serves(&self, device: DeviceId) -> bool {
         let known = self.device(device);
-        known.is_some_and(|d| self.data_servers.standing(&d.data_servers) == Standing::Ready)
+        known.is_some_and(|d| self.data_servers.take_new_files(&d.data_servers))
     }
 
     /// Whether this is how new files are placed while all data servers are up.
@@ -219,7 +220,7 @@ impl Placements {
             _ => Vec::new(),
         };
         let (chosen, devices_max) = match &list[..] {
-            [] => (choose(&candidates, width.servers(), turn), DEVICES_MAX),
+            [] => (choose(&candidates, (width.servers(), width.least()), turn), DEVICES_MAX),
             list => (listed(&candidates, list, turn), DEVICES_WITH_LISTS_MAX),
         };
         let chosen = chosen.ok_or(NfsStat::DELAY)?;
@@ -289,8 +290,12 @@ impl Placements {
 
     /// The widest known device of so many data servers, which are all up and have room.
     fn widest_of(&self, candidates: &[Candidate], width: Width) -> Option<Device> {
+        let least = match width {
+            Width::UpTo(_) => Standing::Ready,
+            Width::Exactly(_) => Standing::Scarce,
+        };
         let ready: BTreeSet<_> =
-            candidates.iter().filter(|c| c.standing == Standing::Ready).map(|c| c.id).collect();
+            candidates.iter().filter(|c| c.standing >= least).map(|c| c.id).collect();
         let devices = self.devices.read().expect("device lock");
         let usable = devices.values().filter(|d| {
             d.list.is_none()
@@ -358,6 +363,13 @@ impl Width {
         servers
     }
 
+    fn least(self) -> u16 {
+        match self {
+            Width::UpTo(_) => 1,
+            Width::Exactly(width) => width,
+        }
+    }
+
     fn allows(self, servers: usize) -> bool {
         match self {
             Width::UpTo(width) => servers <= usize::from(width),
@@ -375,9 +387,9 @@ fn have_room_for(candidates: &[Candidate], copies: u16) -> Result<(), NfsStat> {
     let are = |standings: &[Standing]| {
         candidates.iter().filter(|c| standings.contains(&c.standing)).count() >= copies
     };
-    if are(&[Standing::Ready]) {
+    if are(&[Standing::Ready, Standing::Scarce]) {
         Ok(())
-    } else if are(&[Standing::Ready, Standing::Full]) {
+    } else if are(&[Standing::Ready, Standing::Scarce, Standing::Full]) {
         Err(NfsStat::NOSPC)
     } else if candidates.len() >= copies {
         Err(NfsStat::DELAY)
@@ -395,14 +407,14 @@ fn known_of(candidates: &[Candidate], servers: &[DataServerId]) -> Vec<DataServe
 }
 
 /// What is left of a list without the data servers that are down or full; if that is nothing,
-/// without those that are down. Files begin with each of its entries in turn. A list of one data
-/// server only, however often, is that data server. `None` while all are down.
+/// without those that are down. One with far less room than others stays: the owner of the
+/// directory has named it. Files begin with each of its entries in turn. A list of one data server
+/// only, however often, is that data server. `None` while all are down.
 fn listed(candidates: &[Candidate], servers: &[DataServerId], turn: u64) -> Option<Choice> {
-    let is = |id: &DataServerId, standing| {
-        candidates.iter().any(|c| c.id == *id && c.standing == standing)
-    };
-    let members = [Standing::Ready, Standing::Full].into_iter().find_map(|standing| {
-        let some: Vec<_> = servers.iter().copied().filter(|id| is(id, standing)).collect();
+    let is =
+        |id: &DataServerId, least| candidates.iter().any(|c| c.id == *id && c.standing >= least);
+    let members = [Standing::Scarce, Standing::Full].into_iter().find_map(|least| {
+        let some: Vec<_> = servers.iter().copied().filter(|id| is(id, least)).collect();
         (!some.is_empty()).then_some(some)
     })?;
     let is_one = members.iter().all(|id| Some(id) == members.first());
@@ -416,7 +428,8 @@ fn usual_sets(ids: &[DataServerId], width: u16) -> BTreeSet<Vec<DataServerId>> {
     let candidate =
         |id: &DataServerId| Candidate { id: *id, standing: Standing::Ready, available: None };
     let all: Vec<_> = ids.iter().map(candidate).collect();
-    (0..ids.len() as u64).filter_map(|turn| Some(choose(&all, width, turn)?.members)).collect()
+    let sets = |turn| Some(choose(&all, (width, 1), turn)?.members);
+    (0..ids.len() as u64).filter_map(sets).collect()
 }
 
 fn device_id(members: &[DataServerId]) -> DeviceId {
@@ -450,7 +463,7 @@ mod tests {
     /// A file gets as many copies as were asked for, or none.
     #[test]
     fn copies_are_as_many_as_wanted() {
-        use Standing::{Away, Full, Ready};
+        use Standing::{Away, Full, Ready, Scarce};
         let room = |standings: [Standing; 3], copies| {
             let candidate =
                 |(id, standing)| Candidate { id: DataServerId(id), standing, available: None };
@@ -462,6 +475,7 @@ mod tests {
         assert_eq!(room([Ready, Away, Ready], 3), Err(NfsStat::DELAY));
         assert_eq!(room([Ready, Full, Away], 2), Err(NfsStat::NOSPC));
         assert_eq!(room([Ready, Full, Away], 3), Err(NfsStat::DELAY));
+        assert_eq!(room([Ready, Scarce, Away], 2), Ok(()));
         assert_eq!(room([Ready; 3], 4), Err(NfsStat::NXIO));
         assert!(Width::UpTo(2).allows(1) && !Width::UpTo(2).allows(3));
         assert!(Width::Exactly(2).allows(2) && !Width::Exactly(2).allows(1));
@@ -480,13 +494,14 @@ mod tests {
             let choice = listed(&all(standings), &list, turn)?;
             Some((choice.members.iter().map(|id| id.0).collect::<Vec<_>>(), choice.first_index))
         };
-        use Standing::{Away, Full, Ready};
+        use Standing::{Away, Full, Ready, Scarce};
         assert_eq!(chosen([Ready; 3], 0), Some((vec![1, 1, 3, 2], 0)));
         assert_eq!(chosen([Ready; 3], 7), Some((vec![1, 1, 3, 2], 3)));
         assert_eq!(chosen([Ready, Full, Away], 5), Some((vec![1], 0)));
         assert_eq!(chosen([Away, Full, Ready], 5), Some((vec![3], 0)));
         assert_eq!(chosen([Away, Full, Full], 5), Some((vec![3, 2], 1)));
         assert_eq!(chosen([Away; 3], 0), None);
+        assert_eq!(chosen([Scarce, Full, Ready], 0), Some((vec![1, 1, 3], 0)));
         let ids = |numbers: &[u32]| numbers.iter().copied().map(DataServerId).collect::<Vec<_>>();
         assert_eq!(known_of(&all([Away; 3]), &ids(&[9, 3, 1, 3])), ids(&[3, 1, 3]));
         assert_eq!(known_of(&all([Ready; 3]), &ids(&[9, 8])), []);

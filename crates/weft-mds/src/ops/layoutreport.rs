@@ -8,7 +8,7 @@ use weft_server::{
     compound::{Compound, OpResult},
     refusal::refused,
 };
-use weft_store::types::DeviceId;
+use weft_store::types::{DeviceId, Inode};
 
 use super::data_access::regular_file;
 use crate::{admin::log_device_error, server::Mds};
@@ -16,29 +16,44 @@ use crate::{admin::log_device_error, server::Mds};
 /// RFC 7862 §15.6. The errors themselves are never refused: those of devices that are not known
 /// here are dropped.
 pub(super) fn layouterror(mds: &Mds, c: &mut Compound<Mds>, a: &LayouterrorArgs) -> OpResult {
-    check(mds, c, a.offset, a.length, a.stateid)?;
+    let inode = check(mds, c, a.offset, a.length, a.stateid)?;
     for error in &a.errors.0 {
-        note_error(mds, c, error)?;
+        note_error(mds, c, error, Some((&inode, a.offset)))?;
     }
     Ok(OpOk::Layouterror)
 }
 
 /// Takes note of an error that a client has met at a data server; of one that is not known here
-/// nothing.
+/// nothing. A device of several data servers does not tell which: there `at`, a file and an offset
+/// in it, does.
 ///
 /// # Errors
 /// The caller has no session.
-pub(super) fn note_error(mds: &Mds, c: &Compound<Mds>, error: &DeviceError) -> Result<(), Failure> {
+pub(super) fn note_error(
+    mds: &Mds,
+    c: &Compound<Mds>,
+    error: &DeviceError,
+    at: Option<(&Inode, u64)>,
+) -> Result<(), Failure> {
     let client = c.client()?;
-    if mds.files.device(DeviceId(error.device_id.0)).is_none() {
-        return Ok(());
+    let Some(device) = mds.files.device(DeviceId(error.device_id.0)) else { return Ok(()) };
+    let data_server = match &device.data_servers[..] {
+        &[only] => Some(only),
+        _ => at.and_then(|(inode, offset)| mds.files.striped(inode)?.asked_at(offset)),
+    };
+    // RFC 7862 §15.6 and RFC 8435 §9.1: the data server could not be reached. One that is away is
+    // known to be.
+    if let (NfsStat::NXIO, Some(id)) = (error.status, data_server)
+        && mds.files.data_servers().are_up(&[id])
+    {
+        mds.admin.note_unreached(client, id);
     }
     mds.files.note_trouble(client, DeviceId(error.device_id.0), error.status);
     if matches!(error.status, NfsStat::NOSPC | NfsStat::DQUOT) {
         mds.files.data_servers().look_at_room();
     }
     if let Some(errors) = mds.admin.device_reports.error(error, c.now) {
-        log_device_error(client.0, error, errors);
+        log_device_error((client.0, data_server), error, errors);
     }
     Ok(())
 }
@@ -65,7 +80,7 @@ fn check(
     offset: u64,
     length: u64,
     stateid: Stateid,
-) -> Result<(), Failure> {
+) -> Result<Inode, Failure> {
     if length != u64::MAX && offset.checked_add(length).is_none() {
         return Err(NfsStat::INVAL.into());
     }
@@ -73,5 +88,7 @@ fn check(
     let inode = regular_file(mds, c, &handle)?;
     let stateid = c.stateid(stateid)?;
     let file = mds.files.key(inode.no);
-    mds.protocol.state().layout_report_check(c.client()?, file, &stateid).map_err(refused)
+    let checked = mds.protocol.state().layout_report_check(c.client()?, file, &stateid);
+    checked.map_err(refused)?;
+    Ok(inode)
 }

@@ -36,7 +36,7 @@ pub(super) async fn layoutreturn(
             let told = told(mds.files.layout(), body)?;
             let returned = return_one(mds, c, *stateid, a.iomode).await?;
             for error in told.io_errors.iter().flat_map(|e| &e.errors.0) {
-                note_error(mds, c, error)?;
+                note_error(mds, c, error, None)?;
             }
             for stats in &told.io_stats {
                 note_statistics(mds, DeviceId(stats.device.0), (stats.read, stats.write));

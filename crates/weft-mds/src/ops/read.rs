@@ -19,7 +19,7 @@ pub(super) async fn read(mds: &Mds, c: &mut Compound<Mds>, a: &ReadArgs) -> OpRe
     let inode = mds.files.refresh(&mut c.deps, inode).await?;
     let available = inode.size.saturating_sub(a.offset);
     let len = u64::from(a.count).min(available).min(MAX_IO_BYTES);
-    mds.admin.note_io(c.client().ok(), &inode, len);
+    mds.admin.note_io(c.client().ok(), &inode, (a.offset, len));
     c.reserve_reply(len).await?;
     let (inode, data) = mds.files.read(&mut c.deps, inode, a.offset, len).await?;
     mds.core.counters.read(data.len());

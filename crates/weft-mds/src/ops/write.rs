@@ -27,7 +27,7 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
     let end = a.offset.checked_add(u64::from(count)).filter(|end| *end <= MAX_FILE_BYTES);
     end.ok_or(NfsStat::FBIG)?;
     let (by, what) = (writer(mds, c, &inode)?, (a.offset, data, a.stable));
-    mds.admin.note_io(c.client().ok(), &inode, data.len() as u64);
+    mds.admin.note_io(c.client().ok(), &inode, (a.offset, data.len() as u64));
     let (committed, writeverf) = mds.files.write(&mut c.deps, inode, by, what).await?;
     mds.core.counters.wrote(data.len());
     Ok(OpOk::Write(WriteOk { count, committed, writeverf }))

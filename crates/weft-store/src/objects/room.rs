@@ -29,6 +29,10 @@ const BUDGET_BYTES_MAX: u64 = 16 << 20;
 const BUDGET_SHARE: u64 = 8;
 /// ... and the time between them at most.
 const LOOK_MS: u64 = 100;
+/// The log is told at most so often that writes are refused.
+const TELL_EVERY_MS: u64 = 10_000;
+/// It was never told.
+const NEVER_MS: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(super) struct Room {
@@ -42,6 +46,8 @@ pub(super) struct Room {
     looked_ms: AtomicU64,
     /// What may be written before it is looked at again.
     budget: AtomicU64,
+    /// When the log was last told of a refusal, milliseconds after `started`.
+    told_ms: AtomicU64,
     /// The file system has refused a write because it is read-only, as one becomes after an error
     /// of its disk: not all of them say so of themselves.
     is_read_only: AtomicBool,
@@ -61,6 +67,7 @@ impl Room {
             started: Instant::now(),
             looked_ms: AtomicU64::new(0),
             budget: AtomicU64::new(0),
+            told_ms: AtomicU64::new(NEVER_MS),
             is_read_only: AtomicBool::new(false),
         })
     }
@@ -78,6 +85,9 @@ impl Room {
         let budget = (left.unwrap_or(0) / BUDGET_SHARE).min(BUDGET_BYTES_MAX);
         self.budget.store(budget, Ordering::Relaxed);
         self.looked_ms.store(now_ms, Ordering::Relaxed);
+        if left.is_none() {
+            self.tell_refusal();
+        }
         left.map(|_| ()).ok_or(ObjectError::NoSpace)
     }
 
@@ -93,6 +103,18 @@ impl Room {
     /// The disk has refused: it is looked at before anything more is written.
     pub(super) fn was_refused(&self) {
         self.budget.store(0, Ordering::Relaxed);
+        self.tell_refusal();
+    }
+
+    /// Logs that something is refused for want of room, now and then.
+    fn tell_refusal(&self) {
+        let (now, told) = (self.now_ms(), self.told_ms.load(Ordering::Relaxed));
+        if told != NEVER_MS && now.saturating_sub(told) < TELL_EVERY_MS {
+            return;
+        }
+        self.told_ms.store(now, Ordering::Relaxed);
+        let dir = self.root.display();
+        tracing::warn!(%dir, "no room on the disk: what makes files larger is refused");
     }
 
     /// The disk has failed in this way.

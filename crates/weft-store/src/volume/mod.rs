@@ -46,7 +46,7 @@ pub use self::backup::{
 pub use self::check::{DEPTH_MAX, FILE_BYTES_MAX, LINKS_MAX, NAME_BYTES_MAX, TARGET_BYTES_MAX};
 pub use self::codec::Identity;
 pub use self::commit::CommitPolicy;
-pub use self::compare::{FoundObject, ObjectFault, compare};
+pub use self::compare::{FoundObject, ObjectFault, compare, is_readable};
 pub use self::config::{Format, VolumeConfig};
 pub use self::fsck::Checked;
 pub use self::handle::{Stats, Volume};

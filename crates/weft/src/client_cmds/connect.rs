@@ -2,10 +2,11 @@
 
 use std::{
     ffi::OsStr,
+    io::ErrorKind,
     net::SocketAddr,
     os::unix::ffi::OsStrExt,
     path::{Component, Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use clap::{
@@ -15,7 +16,7 @@ use clap::{
 use weft::address::{HostPort, NFS_PORT, Source};
 use weft_client::{
     Identity, OnWait, WaitReason, Waiting,
-    core::Role,
+    core::{Backoff, Role},
     fs::{Client, ClientBuilder, ClientOptions, FsError},
     io::IoPolicy,
     url::Url,
@@ -27,7 +28,8 @@ use crate::outcome::Outcome;
 
 /// How long an address may take to answer at all.
 const PROBE_PATIENCE: Duration = Duration::from_secs(5);
-/// A user in front of a terminal waits this long for a server; transfers ride out a restart.
+/// A user in front of a terminal waits this long for a server, also for one that refuses
+/// connections when the command begins; transfers ride out a restart.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(30);
 /// How often who waits for an address is told so.
 const TELL_EVERY: Duration = Duration::from_millis(600);
@@ -76,7 +78,8 @@ impl Remote {
     pub(super) async fn open(url: &Url, one_by_one: bool) -> Outcome<Remote> {
         let on_wait = waits::on_stderr();
         let server = format!("{}:{}", url.host, url.port).parse()?;
-        let address = find(&server, &on_wait).await?;
+        let patience = url.options.patience.unwrap_or(CONNECT_PATIENCE);
+        let address = find(&server, patience, &on_wait).await?;
         let options = ClientOptions {
             patience: CONNECT_PATIENCE,
             eager: !one_by_one,
@@ -132,7 +135,7 @@ impl Remote {
 pub async fn connect_to(source: &str, options: ClientOptions) -> Outcome<(Client, PathBuf)> {
     let source: Source = source.parse()?;
     let on_wait = waits::on_stderr();
-    let address = find(&source.server, &on_wait).await?;
+    let address = find(&source.server, CONNECT_PATIENCE, &on_wait).await?;
     let options = ClientOptions {
         identity: Some(Identity::of_user(address)?),
         on_wait: Some(on_wait),
@@ -189,34 +192,70 @@ fn below(root: &Path, path: &Path) -> PathBuf {
     whole
 }
 
-/// The first address of a server that accepts connections. It fails soon if none does: the name may
-/// be wrong. A server that goes away later is waited for.
-async fn find(server: &HostPort, on_wait: &OnWait) -> Outcome<SocketAddr> {
+/// The first address of a server that accepts connections. One that refuses is waited for: its
+/// machine is there, and the server may be restarting. Where nobody answers, or the name is not
+/// known, the address may be wrong, and that is told soon.
+async fn find(server: &HostPort, patience: Duration, on_wait: &OnWait) -> Outcome<SocketAddr> {
     let asked = server.clone();
     let addresses = tokio::task::spawn_blocking(move || asked.resolve(NFS_PORT)).await??;
-    let mut failures = Vec::new();
-    for address in addresses {
-        match probe(address, on_wait).await {
-            Ok(()) => return Ok(address),
-            Err(why) => failures.push(format!("{address}: {why}")),
+    let (deadline, mut backoff) = (Instant::now() + patience, Backoff::new(patience));
+    let why = loop {
+        let (mut failures, mut refused) = (Vec::new(), None);
+        for address in &addresses {
+            match probe(*address, on_wait).await {
+                Ok(()) => return Ok(*address),
+                Err(why) => {
+                    refused = refused.or(why.is_refusal().then_some(*address));
+                    failures.push(format!("{address}: {why}"));
+                }
+            }
         }
-    }
-    let why = failures.join("; ");
+        let wait = backoff.next_wait().filter(|_| Instant::now() < deadline);
+        let (Some(address), Some(wait)) = (refused, wait) else { break failures.join("; ") };
+        on_wait(&Waiting {
+            request: None,
+            server: address,
+            role: Role::Mds,
+            why: WaitReason::Unreachable(refusal_in_words(patience).into()),
+        });
+        tokio::time::sleep(wait).await;
+    };
     if let Some(meant) = server.with_brackets() {
         return Err(format!("no server at {why} (did you mean {meant}?)").into());
     }
     Err(format!("no server at {why} (is it running? --server or WEFT_SERVER name another)").into())
 }
 
-async fn probe(address: SocketAddr, on_wait: &OnWait) -> Result<(), String> {
+fn refusal_in_words(patience: Duration) -> String {
+    let seconds = patience.as_secs();
+    format!("it refuses connections; if it is being restarted, it has {seconds} s for that")
+}
+
+/// Why an address does not accept a connection.
+#[derive(Debug, thiserror::Error)]
+enum Unanswered {
+    #[error("{0}")]
+    Failed(#[from] std::io::Error),
+    #[error("no answer")]
+    Silent,
+}
+
+impl Unanswered {
+    /// Whether the machine is there, and nobody listens.
+    fn is_refusal(&self) -> bool {
+        matches!(self, Unanswered::Failed(e) if e.kind() == ErrorKind::ConnectionRefused)
+    }
+}
+
+async fn probe(address: SocketAddr, on_wait: &OnWait) -> Result<(), Unanswered> {
     let connect = tokio::net::TcpStream::connect(address);
     let mut connect = std::pin::pin!(tokio::time::timeout(PROBE_PATIENCE, connect));
     loop {
         tokio::select! {
             connected = &mut connect => return match connected {
                 Ok(Ok(_)) => Ok(()),
-                Ok(Err(e)) => Err(e.to_string()),
-                Err(_) => Err("no answer".into()),
+                Ok(Err(e)) => Err(e.into()),
+                Err(_) => Err(Unanswered::Silent),
             },
             () = tokio::time::sleep(TELL_EVERY) => on_wait(&Waiting {
                 server: address,

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use weft_store::{
     objects::ObjectId,
     types::{DataServerId, Device, DeviceId, Inode, InodeNo, IntentKind},
-    volume::{FoundObject, ObjectFault, Volume, compare},
+    volume::{FoundObject, ObjectFault, Volume, compare, is_readable},
 };
 
 use super::{
@@ -99,6 +99,7 @@ fn look(
 ) -> Outcome {
     let device = inode.placement.and_then(|placement| servers.devices.get(&placement.device));
     let Some(device) = device else { return Ok(()) };
+    let (mut found_here, mut whole) = (Vec::new(), HashSet::new());
     for (index, id) in device.data_servers.iter().copied().enumerate() {
         let object = object(servers.volume, inode.no);
         let found = match servers.stores.iter().find(|store| store.id == id) {
@@ -109,10 +110,17 @@ fn look(
             None if servers.known.contains(&id) => continue,
             None => FoundObject { size: 0, epoch: None },
         };
-        if let Some(fault) = compare(inode, index, found, truncation_owed) {
-            faults.push(Fault { ino: inode.no, data_server: id, fault });
+        match compare(inode, index, found, truncation_owed) {
+            Some(fault) => found_here.push((id, fault)),
+            None => drop(whole.insert(index)),
         }
     }
+    let is_readable = inode.placement.is_some_and(|p| is_readable(&p, |at| whole.contains(&at)));
+    faults.extend(found_here.into_iter().map(|(data_server, fault)| Fault {
+        ino: inode.no,
+        data_server,
+        fault: if is_readable { fault.of_readable() } else { fault },
+    }));
     Ok(())
 }
 

@@ -38,8 +38,8 @@ pub struct Plan {
     pub flexfiles: bool,
     /// Size of the metadata server's own disk in MiB, if it gets one.
     pub mds_disk_mib: Option<u32>,
-    /// The same for data server 1.
-    pub ds1_disk_mib: Option<u32>,
+    /// The same for each data server: new files pass over one that has far less room than others.
+    pub ds_disk_mib: Option<u32>,
     /// Whether each server is a machine of its own (see [`Servers::network`]).
     pub wired: bool,
 }
@@ -51,7 +51,7 @@ impl Default for Plan {
             stripe_width: 4,
             flexfiles: false,
             mds_disk_mib: None,
-            ds1_disk_mib: None,
+            ds_disk_mib: None,
             wired: false,
         }
     }
@@ -111,9 +111,10 @@ impl Servers {
             export: String::new(),
         };
         servers.write_secret("secret", SECRET);
-        for (name, mib) in [("mds", plan.mds_disk_mib), ("ds1", plan.ds1_disk_mib)] {
+        let data_servers = (1..=plan.data_servers).map(|id| (ds(id), plan.ds_disk_mib));
+        for (name, mib) in data_servers.chain([("mds".to_owned(), plan.mds_disk_mib)]) {
             if let Some(mib) = mib {
-                servers.mount_disk(name, mib);
+                servers.mount_disk(&name, mib);
             }
         }
         servers.init_mds();
@@ -408,6 +409,13 @@ impl Servers {
     /// What a URL of the admin service says; the status code is not looked at.
     pub fn admin_get(&self, path: &str) -> String {
         super::admin_get(&self.admin_socket(), path)
+    }
+
+    /// What `/health` says.
+    pub fn health(&self) -> Value {
+        let told = self.admin_get("/health");
+        let body = told.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        serde_json::from_str(body).unwrap_or_else(|e| panic!("/health said {told:?}: {e}"))
     }
 
     /// How many times a server has said that it serves.

@@ -197,6 +197,7 @@ impl State {
                 Ok(OpOk::Layoutcommit(LayoutcommitOk { newsize: None }))
             }
             OpArgs::Layoutreturn(a) => self.layoutreturn(inode(c)?, &a),
+            OpArgs::Layouterror(_) => Ok(OpOk::Layouterror),
             other => self.namespace(other, c),
         }
     }

@@ -18,7 +18,7 @@ fn equal(count: u32) -> Vec<Candidate> {
 fn served(all: &[Candidate], width: u16, turns: u64) -> BTreeMap<u32, (u64, u64)> {
     let mut served: BTreeMap<_, _> = all.iter().map(|c| (c.id.0, (0, 0))).collect();
     for turn in 0..turns {
-        let Choice { members, first_index } = choose(all, width, turn).unwrap();
+        let Choice { members, first_index } = choose(all, (width, 1), turn).unwrap();
         members.iter().for_each(|m| served.get_mut(&m.0).unwrap().0 += 1);
         served.get_mut(&members[first_index].0).unwrap().1 += 1;
     }
@@ -40,7 +40,7 @@ fn all_serve_evenly() {
     }
     // Already the first nine files begin on nine data servers.
     let firsts: BTreeSet<_> = (0..9)
-        .map(|turn| choose(&equal(9), 9, turn).unwrap())
+        .map(|turn| choose(&equal(9), (9, 1), turn).unwrap())
         .map(|choice| choice.members[choice.first_index])
         .collect();
     assert_eq!(firsts.len(), 9);
@@ -53,7 +53,7 @@ fn those_that_are_down_or_full_are_passed_over() {
     let mut all = equal(4);
     all[1].standing = Standing::Away;
     let ids = |all: &[Candidate]| {
-        choose(all, 4, 5).map(|c| c.members.iter().map(|m| m.0).collect::<Vec<_>>())
+        choose(all, (4, 1), 5).map(|c| c.members.iter().map(|m| m.0).collect::<Vec<_>>())
     };
     assert_eq!(ids(&all), Some(vec![1, 3, 4]));
     all[2].standing = Standing::Full;
@@ -63,7 +63,26 @@ fn those_that_are_down_or_full_are_passed_over() {
     assert_eq!(ids(&all), Some(vec![3]));
     all[2].standing = Standing::Away;
     assert_eq!(ids(&all), None);
-    assert_eq!(choose(&[], 4, 0), None);
+    assert_eq!(choose(&[], (4, 1), 0), None);
+}
+
+/// Data servers with scarce room serve only files that must have more members than there are
+/// others; then the roomiest do.
+#[test]
+fn scarce_room_is_used_for_want_of_other() {
+    let mut all = equal(5);
+    for (at, available) in [(0, 10), (2, 30), (3, 20)] {
+        (all[at].standing, all[at].available) = (Standing::Scarce, Some(available));
+    }
+    let members = |least| {
+        let sets = (0..64).map(|turn| choose(&all, (4, least), turn).unwrap().members);
+        let sets: BTreeSet<Vec<_>> = sets.map(|s| s.iter().map(|m| m.0).collect()).collect();
+        sets.into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(members(1), [[2, 5]]);
+    assert_eq!(members(2), [[2, 5]]);
+    assert_eq!(members(3), [[2, 3, 5]]);
+    assert_eq!(members(4), [[2, 3, 4, 5]]);
 }
 
 /// One with a quarter of the room gets a quarter of the files.
@@ -105,7 +124,7 @@ proptest! {
         let usable = of(best);
         let mut sets = BTreeSet::new();
         for turn in 0..2000 {
-            let Some(Choice { members, first_index }) = choose(&all, width, turn) else {
+            let Some(Choice { members, first_index }) = choose(&all, (width, 1), turn) else {
                 prop_assert!(usable.is_empty());
                 return Ok(());
             };
