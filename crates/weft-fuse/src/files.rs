@@ -9,9 +9,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use fuser::{Errno, FopenFlags, OpenAccMode, OpenFlags};
+use fuser::{Errno, FopenFlags};
 use weft_client::{
-    io::{FileIo, IoPolicy, Source},
+    io::{FileIo, Source},
     node::{Nodes, OpenOptions, OpenedName, OpenedNode},
 };
 use weft_nfs::{Attrs, Component};
@@ -19,54 +19,15 @@ use weft_nfs::{Attrs, Component};
 use crate::{
     errno::OrErrno,
     names::{count_unsent, flush},
+    opening::{Found, Held, O_DIRECT, O_EXCL, O_TRUNC, options_of},
     slots::OpenFile,
     space::Place,
-    tree::{Creation, Found, Tree},
+    tree::{Creation, Tree},
 };
 
 /// Files from this size on, in bytes, are read past the kernel's page cache: a copy less, and no
 /// memory twice. Smaller ones stay there for who reads them again.
 const DIRECT_FROM_BYTES: u64 = 4 << 20;
-
-/// Flags of `open(2)` that matter here: `include/uapi/asm-generic/fcntl.h`.
-pub const O_RDONLY: i32 = 0;
-const O_ACCMODE: i32 = 0o3;
-const O_EXCL: i32 = 0o200;
-const O_TRUNC: i32 = 0o1000;
-pub const O_APPEND: i32 = 0o2000;
-const O_DIRECT: i32 = 0o40000;
-
-/// What a program's flags want of a file that is there. To empty it is a request of its own, which
-/// the kernel makes when nothing is in the way any more: nobody runs the file as a program, say.
-pub fn options_of(flags: i32) -> OpenOptions {
-    let (read, write) = match OpenFlags(flags).acc_mode() {
-        OpenAccMode::O_RDONLY => (true, false),
-        OpenAccMode::O_WRONLY => (false, true),
-        OpenAccMode::O_RDWR => (true, true),
-    };
-    // Who goes past the kernel's cache goes past ours, too.
-    let policy = (flags & O_DIRECT != 0).then(IoPolicy::direct);
-    OpenOptions { read, write, policy, ..OpenOptions::default() }
-}
-
-/// A file that was opened before the kernel asked for that.
-#[derive(Clone)]
-pub struct Held {
-    pub io: Arc<FileIo>,
-    /// As it was opened, as `open(2)` has it.
-    pub flags: i32,
-    /// As they were told with that, and when it was asked.
-    pub attrs: Attrs,
-    pub asked_at: Instant,
-}
-
-impl Held {
-    /// Whether that is how it is to be opened.
-    fn serves(&self, flags: i32) -> bool {
-        let how = |flags| flags & (O_ACCMODE | O_DIRECT);
-        how(self.flags) == how(flags)
-    }
-}
 
 impl Tree {
     /// Opens a file for a thread; its number, and how the kernel is to treat it. What the kernel
@@ -262,20 +223,5 @@ impl Tree {
                 tracing::warn!(fh = ?open.io.fh(), "close failed: {e}");
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The kernel's flags as options.
-    #[test]
-    fn flags_of_open() {
-        let (read_only, write_only, both) = (0, 1, 2);
-        assert!(options_of(read_only).read && !options_of(read_only).write);
-        assert!(!options_of(write_only).read && options_of(write_only).write);
-        assert!(options_of(both).read && options_of(both).write);
-        assert!(!options_of(both | O_TRUNC).truncate);
     }
 }

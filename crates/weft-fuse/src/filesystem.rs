@@ -21,8 +21,8 @@ use weft_nfs::{Attrs, ops::CreateType};
 use crate::{
     attr::{owner, set_time},
     callers::Callers,
-    files::{O_APPEND, O_RDONLY},
     locks::{LockCall, Told},
+    opening::{O_APPEND, O_RDONLY},
     space::Place,
     tree::{Creation, Tree, component},
     xattrs::key_of,

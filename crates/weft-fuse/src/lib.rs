@@ -27,6 +27,7 @@ mod locks;
 mod mount;
 mod names;
 mod notices;
+mod opening;
 mod recent;
 mod retries;
 mod signals;

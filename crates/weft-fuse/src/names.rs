@@ -18,9 +18,9 @@ use weft_nfs::{
 use crate::{
     attr::{decode_device, file_attr},
     errno::OrErrno,
-    files::{Held, options_of},
+    opening::{Found, Held, options_of},
     retries::AT_ONCE,
-    tree::{Creation, Found, Tree},
+    tree::{Creation, Tree},
 };
 
 /// So often what has a name may be replaced between the look for it and the next request.

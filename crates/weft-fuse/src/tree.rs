@@ -22,10 +22,10 @@ use weft_nfs::{Attrs, Component, attr::ModeUmask};
 use crate::{
     attr::file_attr,
     errno::OrErrno,
-    files::Held,
     inodes::Inodes,
     locks::Locks,
     notices::{ALL_BYTES, NO_BYTES, Telling},
+    opening::Found,
     recent::RecentAttrs,
     retries::Retries,
     slots::{OpenDir, OpenFile, Slots},
@@ -49,17 +49,6 @@ pub struct Tree {
     pub maps_direct: AtomicBool,
     /// Held for reading while an open is closed of which the kernel has let go.
     pub releasing: AsyncRwLock<()>,
-}
-
-/// What a thread has found that looked a path up again, in a form that outlives its name.
-#[derive(Clone)]
-pub enum Found {
-    /// Open, as long as this is kept.
-    File(Box<Held>),
-    /// Where it leads.
-    Link(Bytes),
-    /// Something else, or nothing that the caller may read.
-    Other,
 }
 
 /// Mode and umask of what a program makes.

@@ -373,9 +373,9 @@ async fn by_handle<'a>(
     Ok(Target { inode, change, attrset, undelegated })
 }
 
-/// A removed file is opened no more (STALE, §15.1.2.6), whoever has it open. Linux opens a name that
-/// it remembers by handle, and would open the removed file as long as anybody has it open; its own
-/// CLOSE may also be on its way.
+/// A removed file is opened no more (STALE, §15.1.2.6), whoever has it open. Linux opens a name
+/// that it remembers by handle, and would open the removed file as long as anybody has it open; or
+/// as its own CLOSE is on its way.
 fn not_removed(a: &OpenArgs, inode: &Inode) -> Result<(), Failure> {
     match inode.nlink == 0 && a.claim == OpenClaim::Fh {
         true => Err(NfsStat::STALE.into()),

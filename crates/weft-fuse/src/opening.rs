@@ -1,0 +1,77 @@
+//! How `open(2)` asks for a file, and files that were opened before the kernel asked for it.
+
+use std::{sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use fuser::{OpenAccMode, OpenFlags};
+use weft_client::{
+    io::{FileIo, IoPolicy},
+    node::OpenOptions,
+};
+use weft_nfs::Attrs;
+
+/// Flags of `open(2)` that matter here: `include/uapi/asm-generic/fcntl.h`.
+pub const O_RDONLY: i32 = 0;
+const O_ACCMODE: i32 = 0o3;
+pub const O_EXCL: i32 = 0o200;
+pub const O_TRUNC: i32 = 0o1000;
+pub const O_APPEND: i32 = 0o2000;
+pub const O_DIRECT: i32 = 0o40000;
+
+/// What a program's flags want of a file that is there. To empty it is a request of its own, which
+/// the kernel makes when nothing is in the way any more: nobody runs the file as a program, say.
+pub fn options_of(flags: i32) -> OpenOptions {
+    let (read, write) = match OpenFlags(flags).acc_mode() {
+        OpenAccMode::O_RDONLY => (true, false),
+        OpenAccMode::O_WRONLY => (false, true),
+        OpenAccMode::O_RDWR => (true, true),
+    };
+    // Who goes past the kernel's cache goes past ours, too.
+    let policy = (flags & O_DIRECT != 0).then(IoPolicy::direct);
+    OpenOptions { read, write, policy, ..OpenOptions::default() }
+}
+
+/// A file that was opened before the kernel asked for that.
+#[derive(Clone)]
+pub struct Held {
+    pub io: Arc<FileIo>,
+    /// As it was opened, as `open(2)` has it.
+    pub flags: i32,
+    /// As they were told with that, and when it was asked.
+    pub attrs: Attrs,
+    pub asked_at: Instant,
+}
+
+impl Held {
+    /// Whether that is how it is to be opened.
+    pub fn serves(&self, flags: i32) -> bool {
+        let how = |flags| flags & (O_ACCMODE | O_DIRECT);
+        how(self.flags) == how(flags)
+    }
+}
+
+/// What a thread has found that looked a path up again, in a form that outlives its name.
+#[derive(Clone)]
+pub enum Found {
+    /// Open, as long as this is kept.
+    File(Box<Held>),
+    /// Where it leads.
+    Link(Bytes),
+    /// Something else, or nothing that the caller may open.
+    Other,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel's flags as options.
+    #[test]
+    fn flags_of_open() {
+        let (read_only, write_only, both) = (0, 1, 2);
+        assert!(options_of(read_only).read && !options_of(read_only).write);
+        assert!(!options_of(write_only).read && options_of(write_only).write);
+        assert!(options_of(both).read && options_of(both).write);
+        assert!(!options_of(both | O_TRUNC).truncate);
+    }
+}
