@@ -46,11 +46,11 @@ impl State {
         if is_first { late_once.note(now, host) } else { late_hosts.note(now, host) }
     }
 
-    /// The client left a callback about one of its delegations unanswered, and one of them is being
-    /// recalled: the answer to that will show that the client is back.
+    /// The client left a callback about one of its delegations unanswered. It is silent if one of
+    /// them is still being recalled: only the answer to that can show that the client is back.
     pub fn callback_unanswered(&mut self, client: ClientId) {
         if let Some(held) = self.held_by_client.get_mut(&client) {
-            held.silent = !held.delegations.is_empty();
+            held.silent = held.delegations.iter().any(|no| self.delegations.is_recalled(*no));
         }
     }
 
@@ -178,6 +178,10 @@ mod tests {
         let mut state = new_state();
         state.callback_unanswered(A);
         assert!(!state.is_silent(A), "it holds nothing");
+        want(&mut state, 0, A, FILE);
+        state.callback_unanswered(A);
+        assert!(!state.is_silent(A), "no answer is waited for that would end it");
+        let mut state = new_state();
         let mut silent = || {
             want(&mut state, 0, A, FILE);
             want(&mut state, 0, A, OTHER_FILE);
