@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Display};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weft_dev::SeededRng;
 
@@ -306,7 +306,9 @@ impl Judge {
         let Wrong { what, faults } = wrong;
         let after = self.began.elapsed();
         let finding = Finding { what, after, faults, pair, plan: plan.clone(), step };
-        eprintln!("FOUND {finding}");
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        let (hour, minute, second) = (now / 3600 % 24, now / 60 % 60, now % 60);
+        eprintln!("FOUND at {hour:02}:{minute:02}:{second:02}Z {finding}");
         Some(finding)
     }
 }

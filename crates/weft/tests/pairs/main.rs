@@ -193,6 +193,15 @@ impl Run {
             let judge = Judge::new(pool.clone(), clients.roster.clone(), ledger);
             self.session(&judge, &mut site, &mut rng);
             let findings = judge.findings.lock().expect("no panic").clone();
+            if let (Some(servers), false) = (&site.servers, findings.is_empty()) {
+                // A client that was asked in vain for a lease, on a machine that is too busy for
+                // it, has lost what it had.
+                servers
+                    .logs_of("mds")
+                    .lines()
+                    .filter(|line| line.contains("revoked"))
+                    .for_each(|line| eprintln!("{line}"));
+            }
             if let Some(first) = findings.iter().find(|finding| finding.faults.is_empty()) {
                 eprintln!("{first}; the shortest: {:#?}", shrink::shrink(&judge, first));
             }
