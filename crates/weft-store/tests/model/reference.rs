@@ -270,7 +270,7 @@ impl Reference {
         }
         self.need(dir, cred, W | X)?;
         if self.nodes[&no].orphan {
-            return Err(StoreError::NotFound);
+            return Err(StoreError::Stale);
         }
         self.at(no).nlink += 1;
         self.at(dir).entries.push((name.to_vec(), no));
