@@ -214,8 +214,13 @@ impl ControlLink {
         *self.found.borrow()
     }
 
-    /// Whether there is a connection, and the data server answers.
+    /// Whether there is a connection.
     pub(crate) fn is_up(&self) -> bool {
+        matches!(&*self.link.borrow(), Link::Up(_))
+    }
+
+    /// Whether there is a connection, and the data server answers on it at the moment.
+    pub(crate) fn answers(&self) -> bool {
         matches!(&*self.link.borrow(), Link::Up(live) if !*live.silent.borrow())
     }
 

@@ -212,6 +212,12 @@ impl DataServers {
         self.first_away(ids).is_none()
     }
 
+    /// Whether all of these are connected, and answer at the moment.
+    pub(crate) fn all_answer(&self, ids: &[DataServerId]) -> bool {
+        let all = self.all();
+        ids.iter().all(|id| all.get(id).is_some_and(|server| server.answers()))
+    }
+
     /// The first of these that is not connected at the moment.
     pub fn first_away(&self, ids: &[DataServerId]) -> Option<DataServerId> {
         let all = self.all();

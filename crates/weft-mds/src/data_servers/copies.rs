@@ -40,7 +40,7 @@ impl DataServers {
         }
         while !rest.is_empty() {
             // Several may fall silent while one is asked.
-            let next = rest.iter().position(|(_, server)| server.is_up()).unwrap_or(0);
+            let next = rest.iter().position(|(_, server)| server.answers()).unwrap_or(0);
             let (copy, server) = rest.remove(next);
             told = match rest.is_empty() {
                 true => ask(copy).await,

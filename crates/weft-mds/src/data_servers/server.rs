@@ -97,9 +97,15 @@ impl Server {
         &self.control
     }
 
-    /// Whether it is connected at the moment, and answers.
+    /// Whether it is connected at the moment.
     pub(super) fn is_up(&self) -> bool {
         self.link.is_up()
+    }
+
+    /// Whether it is connected, and answers at the moment: what can be had elsewhere as well is not
+    /// begun with one that does not. Sizes are known to none but it, and wait for it.
+    pub(super) fn answers(&self) -> bool {
+        self.link.answers()
     }
 
     /// Returns when it is not connected, or does not answer.
@@ -193,7 +199,7 @@ impl Server {
     /// What new files may hope for from it.
     pub(super) fn candidate(&self) -> Candidate {
         let room = *self.room();
-        let standing = match (self.is_up(), room.is_full(Instant::now())) {
+        let standing = match (self.answers(), room.is_full(Instant::now())) {
             (false, _) => Standing::Away,
             (true, true) => Standing::Full,
             (true, false) => Standing::Ready,

@@ -143,7 +143,7 @@ impl Copies {
     /// A file as its data servers know it, all of which are there.
     fn all_there(&self, inode: &Inode) -> Result<Striped, NfsStat> {
         let file = self.shared.striped(inode).ok_or(NfsStat::SERVERFAULT)?;
-        match self.shared.data_servers.are_up(&file.data_servers) {
+        match self.shared.data_servers.all_answer(&file.data_servers) {
             true => Ok(file),
             false => Err(NfsStat::DELAY),
         }
