@@ -5,7 +5,11 @@ use std::{fs, io, os::unix::fs::FileExt, sync::Arc};
 use bytes::Bytes;
 use tokio::{sync::mpsc, task::JoinSet};
 
-use super::{extents::next_local_data, file::File, transfer::Progress};
+use super::{
+    extents::next_local_data,
+    file::{CUT, File},
+    transfer::Progress,
+};
 use crate::{error::ClientError, io::Source, joined};
 
 /// Bytes of a piece that we cut ourselves.
@@ -112,5 +116,5 @@ fn give_data(file: &fs::File, size: u64, to: &PieceSender) -> io::Result<()> {
 }
 
 fn shorter() -> io::Error {
-    io::Error::other("it became shorter while it was copied")
+    io::Error::other(CUT)
 }

@@ -15,8 +15,7 @@ use bytes::Bytes;
 use rustix::fs::{Mode, OFlags};
 use weft_nfs::{
     AttrNo, Attrs, Bitmap, Component, FileHandle, FileType, NfsStat, OpArgs, OpNum, Opaque,
-    Stateid,
-    ops::{PutfhArgs, RenameArgs, SetattrArgs},
+    Stateid, ops::SetattrArgs,
 };
 
 use super::{
@@ -364,7 +363,7 @@ impl Client {
         let closed = file.close_io().await;
         let size = sent.and_then(|size| closed.map(|()| size))?;
         self.set_finally(&fh, finally, &owner_refused).await?;
-        self.rename_over(temporary, target, attrs.fileid).await?;
+        self.rename_over(temporary, target, &fh).await?;
         if naming != Naming::New {
             self.remove_old(&target.dirs, &target.name, &attrs).await;
         }
@@ -453,40 +452,16 @@ impl Client {
         self.nodes.change_attrs(file.io().fh(), set).await.map(drop)
     }
 
-    /// Gives the file its own name. A server that has forgotten us meanwhile does not say whether
-    /// it did so: then it is seen by the file that has the name.
+    /// Gives the file its own name.
     async fn rename_over(
         &self,
         temporary: &Temporary<'_>,
         target: &Target,
-        fileid: Option<u64>,
+        file: &FileHandle,
     ) -> Result<(), ClientError> {
         let dir = self.resolve_names(target.dirs.clone(), true).await?.fh;
-        let mut again = false;
-        loop {
-            let renamed = self.session().compound(vec![
-                OpArgs::Putfh(PutfhArgs { object: dir.clone() }),
-                OpArgs::Savefh,
-                OpArgs::Rename(RenameArgs {
-                    oldname: temporary.name.clone(),
-                    newname: target.name.clone(),
-                }),
-            ]);
-            match renamed.await {
-                Ok(_) => return Ok(()),
-                Err(e @ ClientError::OutcomeUnknown { .. }) => {
-                    let there = self.resolve_names(target.path(), false).await;
-                    match there {
-                        Ok(there) if there.attrs.fileid == fileid && fileid.is_some() => {
-                            return Ok(());
-                        }
-                        _ if again => return Err(e),
-                        _ => again = true,
-                    }
-                }
-                Err(e) => return Err(e),
-            }
-        }
+        let (from, to) = ((&dir, temporary.name.clone()), (&dir, target.name.clone()));
+        self.nodes.rename(from, to, Some(file)).await.map(drop)
     }
 
     /// Sends all of it; how much that was.

@@ -1,5 +1,8 @@
 //! Changes of names of which nobody knows whether they were carried out: the server has lost our
-//! session, and with it the reply. What is there now tells, if it is known which file was meant.
+//! session, and with it the reply. The file that has the name now tells, if it is known which file
+//! was meant.
+
+use std::future::Future;
 
 use weft_nfs::{Attrs, ChangeInfo, Component, FileHandle, NfsStat};
 
@@ -13,20 +16,38 @@ impl DirChange {
     }
 }
 
-/// Whether it is unknown if a request was carried out.
-fn in_doubt<T>(done: &Result<T, ClientError>) -> bool {
-    matches!(done, Err(ClientError::OutcomeUnknown { .. }))
+/// Sends a request again as long as it is unknown whether it was carried out, and what there is now
+/// does not tell.
+async fn surely<T, Sent, Seen>(
+    send: impl Fn() -> Sent,
+    see: impl Fn() -> Seen,
+) -> Result<T, ClientError>
+where
+    Sent: Future<Output = Result<T, ClientError>>,
+    Seen: Future<Output = Result<Option<T>, ClientError>>,
+{
+    for _ in 0..limits::DOUBTS_MAX {
+        match send().await {
+            Err(ClientError::OutcomeUnknown { .. }) => {}
+            done => return done,
+        }
+        if let Some(seen) = see().await? {
+            return Ok(seen);
+        }
+    }
+    send().await
 }
 
 impl Nodes {
-    /// What has a name, if anything does.
-    async fn has_name(
+    /// The file that has a name, if it is this one.
+    async fn if_named(
         &self,
         dir: &FileHandle,
         name: &Component,
+        file: &FileHandle,
     ) -> Result<Option<Node>, ClientError> {
         match self.lookup(dir, name.clone()).await {
-            Ok(node) => Ok(Some(node)),
+            Ok(node) => Ok(Some(node).filter(|node| node.fh == *file)),
             Err(e) if e.status() == Some(NfsStat::NOENT) => Ok(None),
             Err(e) => Err(e),
         }
@@ -39,28 +60,20 @@ impl Nodes {
         target: &Component,
         file: &FileHandle,
     ) -> Result<DirChange, ClientError> {
-        for _ in 0..limits::DOUBTS_MAX {
-            let removed = self.remove_once(dir, target.clone()).await;
-            if !in_doubt(&removed) {
-                return removed;
-            }
-            if let Some(change) = self.is_removed(dir, target, file).await? {
-                return Ok(change);
-            }
-        }
-        self.remove_once(dir, target.clone()).await
+        let send = || self.remove_once(dir, target.clone());
+        surely(send, || self.is_removed(dir, target, file)).await
     }
 
-    /// Whether this file does not have the name any more. What has it then is somebody's new file,
-    /// and is left alone.
+    /// The change that took the name from this file, if it does not have it any more. A file that
+    /// has the name then is somebody's new one, and is left alone.
     pub(super) async fn is_removed(
         &self,
         dir: &FileHandle,
         target: &Component,
         file: &FileHandle,
     ) -> Result<Option<DirChange>, ClientError> {
-        let has_it = self.has_name(dir, target).await?.is_some_and(|node| node.fh == *file);
-        Ok((!has_it).then(DirChange::unseen))
+        let named = self.if_named(dir, target, file).await?;
+        Ok(named.is_none().then(DirChange::unseen))
     }
 
     /// [`Nodes::rename_once`] until it is known that this file has the new name.
@@ -70,17 +83,12 @@ impl Nodes {
         (target, newname): (&FileHandle, &Component),
         file: &FileHandle,
     ) -> Result<(DirChange, DirChange), ClientError> {
-        let once = || self.rename_once((source, oldname.clone()), (target, newname.clone()));
-        for _ in 0..limits::DOUBTS_MAX {
-            let renamed = once().await;
-            if !in_doubt(&renamed) {
-                return renamed;
-            }
-            if self.has_name(target, newname).await?.is_some_and(|node| node.fh == *file) {
-                return Ok((DirChange::unseen(), DirChange::unseen()));
-            }
-        }
-        once().await
+        let send = || self.rename_once((source, oldname.clone()), (target, newname.clone()));
+        let see = || async move {
+            let named = self.if_named(target, newname, file).await?;
+            Ok(named.map(|_| (DirChange::unseen(), DirChange::unseen())))
+        };
+        surely(send, see).await
     }
 
     /// [`Nodes::link_once`] until it is known that this file has the new name.
@@ -90,16 +98,11 @@ impl Nodes {
         dir: &FileHandle,
         newname: &Component,
     ) -> Result<(Attrs, DirChange), ClientError> {
-        for _ in 0..limits::DOUBTS_MAX {
-            let linked = self.link_once(file, dir, newname.clone()).await;
-            if !in_doubt(&linked) {
-                return linked;
-            }
-            match self.has_name(dir, newname).await? {
-                Some(node) if node.fh == *file => return Ok((node.attrs, DirChange::unseen())),
-                _ => {}
-            }
-        }
-        self.link_once(file, dir, newname.clone()).await
+        let send = || self.link_once(file, dir, newname.clone());
+        let see = || async move {
+            let named = self.if_named(dir, newname, file).await?;
+            Ok(named.map(|node| (node.attrs, DirChange::unseen())))
+        };
+        surely(send, see).await
     }
 }

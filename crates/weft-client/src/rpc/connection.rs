@@ -251,32 +251,16 @@ impl Connection {
         placement: Option<DirectPlacement>,
         watch: Watch,
     ) -> Result<Answer, RpcError> {
-        let nobody = Credential::NONE;
         let which = (program, version, procedure);
         let mut call = std::pin::pin!(self.call_with_placement(which, credential, args, placement));
-        loop {
-            let seen = self.calls.replies();
-            tokio::select! {
-                answer = &mut call => return answer,
-                () = tokio::time::sleep(watch.silence) => {}
-            }
-            if self.calls.replies() != seen {
-                continue;
-            }
-            let ping = self.call(program, version, PROC_NULL, &nobody, Vec::new());
-            tokio::select! {
-                answer = &mut call => return answer,
-                pinged = tokio::time::timeout(watch.answer, ping) => {
-                    if pinged.is_err() && self.calls.replies() == seen {
-                        self.calls.close(RpcError::lost("the peer does not answer"));
-                    }
-                }
-            }
+        tokio::select! {
+            answer = &mut call => return answer,
+            () = self.silent(program, version, watch) => {}
         }
+        self.calls.close(RpcError::lost("the peer does not answer"));
+        call.await
     }
-}
 
-impl Connection {
     /// Returns when the peer answers nothing for `watch.silence`, and then not even a NULL call for
     /// `watch.answer`. The connection is left as it is: other calls may have more patience.
     pub async fn silent(&self, program: u32, version: u32, watch: Watch) {
