@@ -12,6 +12,11 @@ pub fn errno(error: &ClientError) -> Errno {
     number
 }
 
+/// True of the answer on which the kernel looks a path up again.
+pub fn is_stale(e: &Errno) -> bool {
+    e.code() == Errno::ESTALE.code()
+}
+
 /// A call of the library, answered as the kernel wants it.
 pub trait OrErrno<T> {
     /// The failure as [`errno`] has it.

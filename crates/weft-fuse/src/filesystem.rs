@@ -21,6 +21,7 @@ use weft_nfs::{Attrs, ops::CreateType};
 use crate::{
     attr::{owner, set_time},
     callers::Callers,
+    errno::is_stale,
     locks::{LockCall, Told},
     opening::{O_APPEND, O_RDONLY},
     space::Place,
@@ -74,7 +75,7 @@ impl Call {
 
     /// The same of an open with these flags.
     fn told_to_open<T>(&self, answer: Result<T, Errno>, flags: i32) -> Result<T, Errno> {
-        if answer.as_ref().is_err_and(|e| e.code() == Errno::ESTALE.code()) {
+        if answer.as_ref().is_err_and(is_stale) {
             self.tree.retries.begin(self.thread, flags, Instant::now());
         }
         answer

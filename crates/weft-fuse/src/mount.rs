@@ -4,7 +4,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use fuser::{Config, MountOption, Session, SessionACL};
@@ -18,7 +18,7 @@ use weft_nfs::FileType;
 use crate::{callers::Callers, ending::Ending, filesystem::WeftFs, tree::Tree};
 
 /// How often it is looked whether the server has forgotten us: the session finds out by itself.
-const LOSSES_EVERY: Duration = Duration::from_millis(200);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// How a file system is mounted.
 #[derive(Debug, Clone)]
@@ -180,7 +180,7 @@ impl Mount {
     /// The connection to the kernel broke.
     pub async fn serve(self) -> io::Result<()> {
         let Mount { session, tree, nodes, dir: _ } = self;
-        let watching = tokio::spawn(watch_losses(tree.clone(), nodes.clone()));
+        let watching = tokio::spawn(watch(tree.clone(), nodes.clone()));
         let telling = tokio::spawn(tree.clone().tell(session.notifier()));
         let served = tokio::task::spawn_blocking(move || session.run()).await;
         watching.abort();
@@ -193,10 +193,12 @@ impl Mount {
 }
 
 /// Whenever the server has forgotten us the kernel forgets what it has, and locks are taken again.
-async fn watch_losses(tree: Arc<Tree>, nodes: Nodes) {
+/// What is held for threads that do not come for it goes.
+async fn watch(tree: Arc<Tree>, nodes: Nodes) {
     let mut seen = nodes.losses();
     loop {
-        tokio::time::sleep(LOSSES_EVERY).await;
+        tokio::time::sleep(LOOK_EVERY).await;
+        tree.retries.end_overdue(Instant::now());
         let losses = nodes.losses();
         if losses != seen {
             tree.all_changing();

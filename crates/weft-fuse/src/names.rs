@@ -17,9 +17,8 @@ use weft_nfs::{
 
 use crate::{
     attr::{decode_device, file_attr},
-    errno::OrErrno,
+    errno::{OrErrno, is_stale},
     opening::{Found, Held, options_of},
-    retries::AT_ONCE,
     tree::{Creation, Tree},
 };
 
@@ -30,7 +29,7 @@ impl Tree {
     /// Looks a name up for a thread. What others replace meanwhile is looked up again: the kernel
     /// does that for a thread once, and an open of what was found may need it.
     pub async fn lookup(
-        self: &Arc<Self>,
+        &self,
         (nodes, thread): (&Nodes, u32),
         parent: u64,
         name: Component,
@@ -48,7 +47,7 @@ impl Tree {
             };
             looks += 1;
             match self.found((nodes, asked_at), node, (parent, &name)).await {
-                Err(e) if e.code() == Errno::ESTALE.code() && looks < LOOKS_MAX => {}
+                Err(e) if is_stale(&e) && looks < LOOKS_MAX => {}
                 answer => return answer,
             }
         }
@@ -77,7 +76,7 @@ impl Tree {
     /// Looks a name up for a thread that was told ESTALE, and keeps what it finds for its next
     /// request: a file is open until then, if the caller may open it, and a link has been read.
     async fn find_again(
-        self: &Arc<Self>,
+        &self,
         (nodes, (thread, flags)): (&Nodes, (u32, i32)),
         dir: &FileHandle,
         place: (u64, &Component),
@@ -91,11 +90,6 @@ impl Tree {
             None => self.find_unopened(nodes, dir, place.1).await?,
         };
         self.retries.found(thread, self.inodes.number(&node)?, found);
-        let tree = self.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(AT_ONCE + Duration::from_secs(1)).await;
-            tree.retries.end_if_over(thread, Instant::now());
-        });
         Ok(node)
     }
 
@@ -139,7 +133,7 @@ impl Tree {
             looks += 1;
             match nodes.readlink(&node.fh).await.or_errno() {
                 Ok(target) => return Ok((node, Found::Link(target))),
-                Err(e) if e.code() == Errno::ESTALE.code() && looks < LOOKS_MAX => {}
+                Err(e) if is_stale(&e) && looks < LOOKS_MAX => {}
                 Err(e) => return Err(e),
             }
         }

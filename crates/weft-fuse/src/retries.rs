@@ -7,7 +7,7 @@ use std::{
 };
 
 /// The kernel looks up and asks again at once; what a thread does later is something else.
-pub const AT_ONCE: Duration = Duration::from_secs(10);
+const AT_ONCE: Duration = Duration::from_secs(10);
 /// From so many on, those that are over are dropped.
 const MANY: usize = 256;
 
@@ -71,12 +71,9 @@ impl<T: Clone> Retries<T> {
         self.lock().remove(&thread);
     }
 
-    /// Forgets a thread that did not ask again in time.
-    pub fn end_if_over(&self, thread: u32, now: Instant) {
-        let mut told = self.lock();
-        if told.get(&thread).is_some_and(|retry| retry.is_over(now)) {
-            told.remove(&thread);
-        }
+    /// Forgets the threads that did not ask again in time.
+    pub fn end_overdue(&self, now: Instant) {
+        self.lock().retain(|_, retry| !retry.is_over(now));
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u32, Retry<T>>> {
@@ -116,10 +113,10 @@ mod tests {
         let later = now + 2 * AT_ONCE;
         retries.begin(1, 0, now);
         retries.found(1, 10, "a file");
-        retries.end_if_over(1, now);
+        retries.end_overdue(now);
         assert_eq!(retries.what(1, 10, now), Some("a file"));
         assert_eq!(retries.what(1, 10, later), None);
-        retries.end_if_over(1, later);
+        retries.end_overdue(later);
         assert!(retries.lock().is_empty());
         for thread in 0..10_000 {
             retries.begin(thread, 0, now + 2 * AT_ONCE * thread);
