@@ -59,14 +59,19 @@ impl Striped {
     /// asks them in turn, a stripe unit each ([`can_be_told`]). `None` for a damaged placement.
     pub fn asked_at(&self, offset: u64) -> Option<DataServerId> {
         let index = match self.is_copied() {
-            true => {
-                let count = u64::from(self.stripe_count());
-                let unit = offset.checked_div(self.stripe_unit_bytes.into())?;
-                (unit.checked_rem(count)? + u64::from(self.first_stripe_index)) % count
-            }
-            false => self.distribution().ok()?.locate(offset).stripe_index.into(),
+            true => self.copy_asked_at(offset)?.into(),
+            false => self.distribution().ok()?.locate(offset).stripe_index,
         };
         self.data_servers.get(usize::try_from(index).ok()?).copied()
+    }
+
+    /// The copy that is asked first for the byte at an offset: for each stripe unit another one.
+    /// `None` for a damaged placement.
+    pub fn copy_asked_at(&self, offset: u64) -> Option<u16> {
+        let count = u64::from(self.stripe_count());
+        let unit = offset.checked_div(self.stripe_unit_bytes.into())?;
+        let index = (unit.checked_rem(count)? + u64::from(self.first_stripe_index)) % count;
+        u16::try_from(index).ok()
     }
 
     /// Whether each of its data servers is to have all of it.
@@ -214,7 +219,7 @@ impl Striped {
     }
 
     /// Number of data servers. More than a layout can name are never placed.
-    fn stripe_count(&self) -> u16 {
+    pub fn stripe_count(&self) -> u16 {
         u16::try_from(self.data_servers.len()).unwrap_or(u16::MAX)
     }
 

@@ -150,7 +150,7 @@ impl Held {
         if self.driver.returns_failures() {
             return Vec::new();
         }
-        let (unreached, mut reported) = (self.failures.1.lock(), self.reported.lock());
+        let (unreached, mut reported) = (self.failures.unreached.lock(), self.reported.lock());
         let new = unreached.iter().filter(|(addr, _)| reported.insert(*addr));
         new.map(|(_, failure)| *failure).collect()
     }
@@ -163,7 +163,7 @@ impl Held {
 
     /// What its LAYOUTRETURN says.
     pub(super) fn return_body(&self) -> Bytes {
-        self.driver.return_body(self.stateid, &self.failures.0.lock())
+        self.driver.return_body(self.stateid, &self.failures.kinds.lock())
     }
 
     /// What it may be used for.
@@ -207,7 +207,10 @@ impl Held {
 /// many kinds as one LAYOUTRETURN has room for ([`limits::IO_FAILURES_MAX`]). And the first failure
 /// to reach each data server, as many.
 #[derive(Debug, Default)]
-pub(super) struct Failures(Mutex<Vec<IoFailure>>, Mutex<Vec<(SocketAddr, IoFailure)>>);
+pub(super) struct Failures {
+    kinds: Mutex<Vec<IoFailure>>,
+    unreached: Mutex<Vec<(SocketAddr, IoFailure)>>,
+}
 
 impl Failures {
     /// Notes one, unless it was the metadata server.
@@ -227,7 +230,7 @@ impl Failures {
     }
 
     fn add_unreached(&self, addr: SocketAddr, failure: IoFailure) {
-        let mut all = self.1.lock();
+        let mut all = self.unreached.lock();
         if all.len() < limits::IO_FAILURES_MAX && all.iter().all(|(known, _)| *known != addr) {
             all.push((addr, failure));
         }
@@ -235,14 +238,14 @@ impl Failures {
 
     /// Notes these, too.
     pub(super) fn extend(&self, others: &Failures) {
-        std::mem::take(&mut *others.0.lock()).into_iter().for_each(|f| self.add(f));
-        let unreached = std::mem::take(&mut *others.1.lock());
+        std::mem::take(&mut *others.kinds.lock()).into_iter().for_each(|f| self.add(f));
+        let unreached = std::mem::take(&mut *others.unreached.lock());
         unreached.into_iter().for_each(|(addr, failure)| self.add_unreached(addr, failure));
     }
 
     fn add(&self, new: IoFailure) {
         let kind = |f: &IoFailure| (f.device, f.op, f.status);
-        let mut all = self.0.lock();
+        let mut all = self.kinds.lock();
         if let Some(known) = all.iter_mut().find(|f| kind(f) == kind(&new)) {
             (known.from, known.end) = (known.from.min(new.from), known.end.max(new.end));
         } else if all.len() < limits::IO_FAILURES_MAX {
@@ -306,12 +309,12 @@ mod tests {
         some.note(&Target::Mds(FileHandle(Bytes::new())), OpNum::READ, (0, 1), &unreachable);
         all.extend(&some);
         let seen = |f: &IoFailure| (f.op, f.status, f.from, f.end);
-        let kinds: Vec<_> = all.0.lock().iter().map(seen).collect();
+        let kinds: Vec<_> = all.kinds.lock().iter().map(seen).collect();
         let want = [(OpNum::WRITE, NfsStat::NXIO, 5, 30), (OpNum::READ, NfsStat::IO, 0, 1)];
         assert_eq!(kinds, want);
         for device in 2..u8::MAX {
             all.note(&target(device), OpNum::READ, (0, 1), &unreachable);
         }
-        assert_eq!(all.0.lock().len(), limits::IO_FAILURES_MAX);
+        assert_eq!(all.kinds.lock().len(), limits::IO_FAILURES_MAX);
     }
 }

@@ -70,11 +70,8 @@ impl DataServers {
         let Spread::Copies { alike: true } = file.spread else {
             return Ok(vec![file.first_stripe_index]);
         };
-        let count = u64::try_from(file.data_servers.len()).unwrap_or(u64::MAX).max(1);
-        let unit = offset / u64::from(file.stripe_unit_bytes).max(1);
-        let from = u64::from(file.first_stripe_index) + unit % count;
-        let index = |n| u16::try_from((from + n) % count).map_err(|_| self.damaged(file));
-        (0..count).map(index).collect()
+        let first = file.copy_asked_at(offset).ok_or_else(|| self.damaged(file))?;
+        Ok((first..file.stripe_count()).chain(0..first).collect())
     }
 
     /// Compares the next bytes of the copies of a file, from an offset on, that one of them has, up
