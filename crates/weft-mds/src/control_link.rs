@@ -538,11 +538,10 @@ async fn until_stranger(
 ) -> ControlError {
     let mut proven = live.key.clone();
     loop {
+        let changed = expected.admission.credentials_changed();
         let (_, now) = expected.admission.credentials();
         if now == proven {
-            let changed = expected.admission.credentials_changed();
-            // What has changed before this was listened for is seen a moment later.
-            let _ = timeout(PING_EVERY, changed).await;
+            changed.await;
             continue;
         }
         let Some(address) = address else { return std::future::pending().await };

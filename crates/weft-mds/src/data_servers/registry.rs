@@ -5,11 +5,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
 
+use tokio::sync::watch;
 use weft_control::codec::*;
 use weft_layout::{HandleKey, HandleKeys};
 use weft_server::{
@@ -30,9 +31,7 @@ use crate::control_link::{Admission, Later, Met};
 /// The data servers' directories, the keys that follow from them, and this run of the volume.
 pub struct DataServerRegistry {
     volume: Volume,
-    keys: RwLock<Keys>,
-    /// Told when the keys change.
-    new_keys: tokio::sync::Notify,
+    keys: watch::Sender<Keys>,
     /// Runs of the volume; this one is the last.
     runs: Vec<VolumeRun>,
     /// This run may be named when this is durable.
@@ -96,8 +95,7 @@ impl DataServerRegistry {
         let runs = volume.runs().unconfirmed()?;
         Ok(DataServerRegistry {
             volume,
-            keys: RwLock::new(Keys::of(secrets)),
-            new_keys: tokio::sync::Notify::new(),
+            keys: watch::Sender::new(Keys::of(secrets)),
             runs,
             begun: lsn,
             known: Mutex::new(Known { recorded, ..Known::default() }),
@@ -116,12 +114,11 @@ impl DataServerRegistry {
 
     /// From now on these are the cluster's secrets.
     pub(super) fn use_secrets(&self, secrets: &ClusterSecrets) {
-        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Keys::of(secrets);
-        self.new_keys.notify_waiters();
+        self.keys.send_replace(Keys::of(secrets));
     }
 
-    fn keys(&self) -> RwLockReadGuard<'_, Keys> {
-        self.keys.read().unwrap_or_else(PoisonError::into_inner)
+    fn keys(&self) -> watch::Ref<'_, Keys> {
+        self.keys.borrow()
     }
 
     /// The key of a data server that was bound in this run.
@@ -304,7 +301,11 @@ impl Admission for DataServerRegistry {
     }
 
     fn credentials_changed(&self) -> Later<'_, ()> {
-        Box::pin(self.new_keys.notified())
+        let mut keys = self.keys.subscribe();
+        Box::pin(async move {
+            // The sender is kept by `self`.
+            let _ = keys.changed().await;
+        })
     }
 
     fn meet(&self, id: DataServerId, uuid: Uuid) -> Result<VolumeArgs, String> {
