@@ -40,7 +40,7 @@ pub const DATA_SERVER_STEP_LIMIT: Duration = Duration::from_secs(3);
 /// Without any reply for this long, a data server that is read from is pinged. A read is
 /// idempotent, and there is another way to the bytes: it is given up sooner than a write.
 pub const READ_SILENCE_MAX: Duration = Duration::from_secs(1);
-/// How long the data server has to answer that.
+/// Time in which the data server must answer that ping.
 pub const READ_PING_LIMIT: Duration = Duration::from_secs(2);
 
 /// Largest READ or WRITE sent: what Linux uses, and a stripe unit of ours.
@@ -54,7 +54,7 @@ pub const DATA_ENVELOPE_BYTES: u32 = 2 << 10;
 pub const CACHED_REPLY_BYTES: u32 = 8 << 10;
 /// Operations in one of our COMPOUNDs, SEQUENCE included.
 pub const OPS_MAX: u32 = 32;
-/// How often a request is sent again of which it is unknown whether it was executed.
+/// Retries of a request whose outcome is unknown.
 pub const DOUBTS_MAX: u32 = 3;
 /// Slots of the back channel: recalls come one after another.
 pub const BACK_SLOTS: u32 = 2;

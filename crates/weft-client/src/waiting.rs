@@ -15,7 +15,7 @@ pub struct Waiting {
     pub role: Role,
     /// Why.
     pub why: WaitReason,
-    /// What waits, if it is known.
+    /// The request that waits, if it is known.
     pub request: Option<Requested>,
 }
 

@@ -68,12 +68,12 @@ impl WeftFs {
 }
 
 impl Call {
-    /// What the thread is told that asked by a path; on ESTALE it looks that up once more.
+    /// Answer to a thread that asked by a path. On ESTALE the kernel looks the path up once more.
     fn told<T>(&self, answer: Result<T, Errno>) -> Result<T, Errno> {
         self.told_to_open(answer, O_RDONLY)
     }
 
-    /// The same of an open with these flags.
+    /// Answer to an open with these flags, as [`Call::told`].
     fn told_to_open<T>(&self, answer: Result<T, Errno>, flags: i32) -> Result<T, Errno> {
         if answer.as_ref().is_err_and(is_stale) {
             self.tree.retries.begin(self.thread, flags, Instant::now());

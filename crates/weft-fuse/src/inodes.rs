@@ -201,7 +201,7 @@ impl Inodes {
         known.by_number.get(number).map(|inode| inode.fh.clone())
     }
 
-    /// Whether a name is probably a directory's, as [`Inodes::probably`] has it.
+    /// True if a name is probably a directory's, in the sense of [`Inodes::probably`].
     pub fn is_probably_dir(&self, place: (u64, &Component)) -> bool {
         let known = self.lock();
         let number = known.by_name.get(&known.hasher.hash_one(place));

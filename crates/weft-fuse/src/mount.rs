@@ -193,7 +193,7 @@ impl Mount {
 }
 
 /// Whenever the server has forgotten us the kernel forgets what it has, and locks are taken again.
-/// What is held for threads that do not come for it goes.
+/// Files held open for threads that did not ask again are closed.
 async fn watch(tree: Arc<Tree>, nodes: Nodes) {
     let mut seen = nodes.losses();
     loop {

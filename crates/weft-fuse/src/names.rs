@@ -22,7 +22,7 @@ use crate::{
     tree::{Creation, Tree},
 };
 
-/// So often what has a name may be replaced between the look for it and the next request.
+/// Lookups of a name that others keep replacing.
 const LOOKS_MAX: u32 = 16;
 
 impl Tree {
@@ -117,7 +117,8 @@ impl Tree {
         Some((opened.node, opened.io))
     }
 
-    /// What has a name and cannot be opened; where a link leads that still has its name then.
+    /// Looks up a name that cannot be opened. The target of a link is read while the link still has
+    /// the name.
     async fn find_unopened(
         &self,
         nodes: &Nodes,
@@ -216,7 +217,7 @@ impl Tree {
         Ok(self.with_mode_noted(file_attr(ino, &set)))
     }
 
-    /// Where a link leads, for a thread.
+    /// Target of a link, for a thread.
     pub async fn readlink(&self, (nodes, thread): (&Nodes, u32), ino: u64) -> Result<Bytes, Errno> {
         if let Some(Found::Link(target)) = self.retries.what(thread, ino, Instant::now()) {
             return Ok(target);

@@ -1,4 +1,4 @@
-//! How `open(2)` asks for a file, and files that were opened before the kernel asked for it.
+//! Flags of `open(2)`, and files that are opened before the kernel asks for them.
 
 use std::{sync::Arc, time::Instant};
 
@@ -18,15 +18,15 @@ pub const O_TRUNC: i32 = 0o1000;
 pub const O_APPEND: i32 = 0o2000;
 pub const O_DIRECT: i32 = 0o40000;
 
-/// What a program's flags want of a file that is there. To empty it is a request of its own, which
-/// the kernel makes when nothing is in the way any more: nobody runs the file as a program, say.
+/// Options that open an existing file as a program's flags ask. O_TRUNC is left out: the kernel
+/// truncates by a request of its own once nothing is in the way, for example a running program.
 pub fn options_of(flags: i32) -> OpenOptions {
     let (read, write) = match OpenFlags(flags).acc_mode() {
         OpenAccMode::O_RDONLY => (true, false),
         OpenAccMode::O_WRONLY => (false, true),
         OpenAccMode::O_RDWR => (true, true),
     };
-    // Who goes past the kernel's cache goes past ours, too.
+    // O_DIRECT bypasses the client's cache as well as the kernel's.
     let policy = (flags & O_DIRECT != 0).then(IoPolicy::direct);
     OpenOptions { read, write, policy, ..OpenOptions::default() }
 }
@@ -43,19 +43,19 @@ pub struct Held {
 }
 
 impl Held {
-    /// Whether that is how it is to be opened.
+    /// True if an open with these flags may use it.
     pub fn serves(&self, flags: i32) -> bool {
         let how = |flags| flags & (O_ACCMODE | O_DIRECT);
         how(self.flags) == how(flags)
     }
 }
 
-/// What a thread has found that looked a path up again, in a form that outlives its name.
+/// Result of a thread's second lookup, in a form that outlives the name.
 #[derive(Clone)]
 pub enum Found {
     /// Open, as long as this is kept.
     File(Box<Held>),
-    /// Where it leads.
+    /// Target of a symbolic link.
     Link(Bytes),
     /// Something else, or nothing that the caller may open.
     Other,

@@ -11,11 +11,11 @@ const AT_ONCE: Duration = Duration::from_secs(10);
 /// From so many on, those that are over are dropped.
 const MANY: usize = 256;
 
-/// Threads that were answered ESTALE, since when, and what each has found since. On ESTALE the
-/// kernel looks every name of the path up again, and asks once more; a second ESTALE is what the
-/// program sees (`do_filp_open`, fs/namei.c; `retry_estale`, include/linux/namei.h). Between that
-/// look and that request others may give the name to another file: what was found is kept until
-/// then, in a form that outlives the name.
+/// Threads that received ESTALE, since when, and the result of each thread's lookup since. On
+/// ESTALE the kernel looks every name of the path up again, and asks once more; a second ESTALE
+/// reaches the program (`do_filp_open`, fs/namei.c; `retry_estale`, include/linux/namei.h). Between
+/// that lookup and that request other clients may give the name to another file: the result is kept
+/// until then, in a form that outlives the name.
 pub struct Retries<T>(Mutex<HashMap<u32, Retry<T>>>);
 
 struct Retry<T> {
@@ -58,7 +58,7 @@ impl<T: Clone> Retries<T> {
         }
     }
 
-    /// What a thread has found, if that has this number.
+    /// Result of the thread's lookup, if its inode has this number.
     pub fn what(&self, thread: u32, number: u64, now: Instant) -> Option<T> {
         let told = self.lock();
         let (found, what) =
@@ -85,7 +85,7 @@ impl<T: Clone> Retries<T> {
 mod tests {
     use super::*;
 
-    /// What one thread finds, by the last name of its path, counts for its next request alone.
+    /// A lookup of one thread, of the last name of its path, counts for its next request only.
     #[test]
     fn what_was_found() {
         let (retries, now) = (Retries::default(), Instant::now());

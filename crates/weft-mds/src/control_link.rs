@@ -150,7 +150,7 @@ struct Live {
     back_since: Option<Instant>,
     /// The key that it was made with.
     key: ControlKey,
-    /// Whether a ping is overdue.
+    /// True while a ping is overdue.
     silent: watch::Sender<bool>,
 }
 
@@ -214,12 +214,12 @@ impl ControlLink {
         *self.found.borrow()
     }
 
-    /// Whether there is a connection.
+    /// True if there is a connection.
     pub(crate) fn is_up(&self) -> bool {
         matches!(&*self.link.borrow(), Link::Up(_))
     }
 
-    /// Whether there is a connection, and the data server answers on it at the moment.
+    /// True if there is a connection and the data server answers on it at the moment.
     pub(crate) fn answers(&self) -> bool {
         matches!(&*self.link.borrow(), Link::Up(live) if !*live.silent.borrow())
     }
@@ -548,7 +548,7 @@ async fn until_stranger(
         match timeout(ESTABLISH_LIMIT, greet(expected, address)).await {
             Ok(Ok(_)) => proven = now,
             Ok(Err(why @ ControlError::Wrong(_))) => return why,
-            // Whether it is there is watched elsewhere.
+            // Another task watches if the data server is there.
             Ok(Err(_)) | Err(_) => sleep(PING_EVERY).await,
         }
     }

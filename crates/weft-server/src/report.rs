@@ -53,7 +53,7 @@ pub struct ServerStatus {
     /// Disk space, where it is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub space: Option<SpaceStatus>,
-    /// Whether a data server has too little room for new files, which go to others while there are
+    /// True if a data server has too little room for new files, which go to others while there are
     /// any.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub passed_over: bool,
@@ -99,7 +99,7 @@ pub struct FallbackStatus {
 pub struct UnreachedStatus {
     /// The client's machine, as far as one can tell.
     pub name: String,
-    /// Where the client came from.
+    /// Address that the client connected from.
     pub address: String,
     /// Number of the data server.
     pub data_server: u32,
@@ -129,7 +129,7 @@ impl SpaceStatus {
         self.available < self.total / NEARLY_FULL_SHARE
     }
 
-    /// Whether an administrator should plan for more room.
+    /// True if an administrator should plan for more room.
     pub fn is_getting_full(&self) -> bool {
         self.available < self.total / GETTING_FULL_SHARE
     }

@@ -75,7 +75,7 @@ pub fn run(args: &AcceptLossArgs) -> Outcome {
     report.say(next, &json!({ "accepted": true }))
 }
 
-/// How many files a loss concerns.
+/// Numbers of files that a loss concerns.
 #[derive(Debug, Default)]
 struct Lost {
     /// Files that lose bytes.
@@ -112,7 +112,8 @@ fn list(
     }
 }
 
-/// What a file loses with its object on a data server; nothing if nothing is known to be there.
+/// Fault of a file that loses its object on a data server. `None` if no bytes are known to be
+/// there.
 fn expected(
     inode: &Inode,
     device: &Device,

@@ -199,7 +199,7 @@ for line in sys.stdin:
     mounted.mount.unmount();
 }
 
-/// What has a name at an instant, with the bytes of `current` and the end of the link.
+/// Outcome of each use of the paths `current` and `link`: true if it saw one of their files.
 fn by_path(dir: &Path) -> Vec<(&'static str, std::io::Result<bool>)> {
     let (current, link) = (dir.join("current"), dir.join("link"));
     let mode = std::fs::Permissions::from_mode(0o644);
@@ -237,7 +237,7 @@ fn names_that_are_replaced_all_the_time() {
         while !is_over() {
             if lists {
                 let listed = std::fs::read_dir(other.path("")).unwrap();
-                // What is renamed meanwhile need not be there when it is asked for.
+                // A name that is renamed meanwhile may be gone when its metadata is read.
                 listed.for_each(|entry| drop(entry.unwrap().metadata()));
             }
             for (what, outcome) in by_path(&other.path("")) {

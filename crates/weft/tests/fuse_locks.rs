@@ -288,7 +288,7 @@ for lock in fcntl.lockf,fcntl.flock: print(sum(lost(lock) for _ in range(10)))";
     two.b.unmount();
 }
 
-/// What is written under a lock, also through a mapping, is seen under the next one: when the lock
+/// Data written under a lock, also through a mapping, are seen under the next one: when the lock
 /// is given up, and when it becomes one that others share.
 #[test]
 fn writes_under_a_lock_are_seen_under_the_next() {

@@ -104,7 +104,7 @@ impl Busy {
         support::until("end", SOON, || self.mount.try_wait().expect("its end"))
     }
 
-    /// What another client finds.
+    /// Bytes that another client reads.
     fn has_all(&self) {
         let kept = self.cluster.weft(&["get", "/d/f", "-"]);
         assert_eq!(kept.stdout.len(), WRITTEN, "{}", support::words(&kept));
@@ -114,7 +114,7 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(&self.at).stderr(Stdio::null()).status();
-        // What the user has open is closed by the mount, if it is there.
+        // The mount closes the user's open files, if it is there.
         for child in [&mut self.mount, &mut self.user] {
             let _ = child.kill(); // it may have ended
             let _ = child.wait();
@@ -146,7 +146,7 @@ fn a_busy_mount_ends_after_its_users() {
     }
 }
 
-/// What programs had written at the first signal is with the servers when the mount says so.
+/// Data written before the first signal are on the servers when the mount says so.
 #[test]
 fn a_signal_saves_what_was_written() {
     let mut busy = Busy::start(0);

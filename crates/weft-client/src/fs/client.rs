@@ -182,7 +182,7 @@ impl Client {
     pub async fn close(self) {
         self.discard_all().await;
         let cluster = &self.nodes.cluster;
-        // What is not closed by then goes with the session.
+        // The end of the session closes the remaining files.
         let _ = tokio::time::timeout(crate::limits::GOODBYE_LIMIT, cluster.closes.send_all()).await;
         tokio::join!(cluster.servers.close(), cluster.mds.clone().close());
     }

@@ -215,7 +215,7 @@ pub trait LayoutDriver: std::fmt::Debug + Send + Sync + 'static {
         mds_fh: &FileHandle,
     ) -> Result<Plan, LayoutError>;
 
-    /// Whether [`LayoutDriver::return_body`] tells of failures.
+    /// True if [`LayoutDriver::return_body`] reports failures.
     fn returns_failures(&self) -> bool {
         false
     }

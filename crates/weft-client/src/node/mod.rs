@@ -6,12 +6,12 @@
 
 mod access;
 mod attrs;
-mod doubts;
 mod listing;
 mod locks;
 mod names;
 mod open;
 mod space;
+mod unknown_outcome;
 mod xattrs;
 
 pub use crate::{

@@ -138,8 +138,8 @@ impl OpenOptions {
         }
     }
 
-    /// How the file is made. An exclusive create that is repeated opens the file that it made
-    /// before, by its verifier (§18.16.3).
+    /// Arguments that create the file. A retried exclusive create opens the file that the first one
+    /// created, by its verifier (§18.16.3).
     fn how(self, owner: &StateOwner, acl: Option<Acl>) -> Option<CreateHow> {
         let mode = self.create?;
         let size = (self.truncate && !self.exclusive).then_some(0);

@@ -362,7 +362,7 @@ async fn in_time<T>(answer: impl Future<Output = Result<T, RpcError>>) -> Result
     answer.unwrap_or_else(|_| Err(RpcError::Lost(HANGS.into())))
 }
 
-/// What is said of a server that does not answer what takes no time.
+/// Message about a server that does not answer a request which takes no time.
 const HANGS: &str = "the server hangs";
 
 fn hangs() -> WaitReason {

@@ -24,7 +24,7 @@ struct Seen {
     last: Option<Millis>,
     /// Whether it was ever granted a layout.
     has_layouts: bool,
-    /// Which data servers should have had them.
+    /// Data servers that should have received the requests.
     data_servers: BTreeSet<DataServerId>,
 }
 

@@ -132,7 +132,7 @@ fn problem_of(server: &ServerStatus) -> Option<String> {
     Some(format!("data server {id} is (nearly) full: {available} of {total} bytes are free"))
 }
 
-/// What is not yet a problem: a disk that fills, and one that new files pass over.
+/// Warning about a disk that is filling up, or that new files pass over.
 fn little_room_of(server: &ServerStatus) -> Option<String> {
     let id = server.id.unwrap_or(0);
     let space = server.space.filter(|s| server.reachable && !s.is_nearly_full())?;

@@ -20,7 +20,7 @@ const PAIRS_MAX: usize = 4096;
 pub(crate) struct Reporter {
     /// Its machine, as far as one can tell.
     pub(crate) name: String,
-    /// Where it came from.
+    /// Address that it connected from.
     pub(crate) address: IpAddr,
 }
 

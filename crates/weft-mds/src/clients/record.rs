@@ -19,7 +19,7 @@ const LOST_SOME: u8 = 2;
 pub(crate) struct ClientRecord {
     /// Its `co_ownerid`.
     pub(crate) ownerid: Bytes,
-    /// Where it came from.
+    /// Address that it connected from.
     pub(crate) address: IpAddr,
     /// Whether a restarted server waits for it: its lease has not passed.
     pub(crate) awaited: bool,

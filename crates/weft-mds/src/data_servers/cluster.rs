@@ -212,7 +212,7 @@ impl DataServers {
         self.first_away(ids).is_none()
     }
 
-    /// Whether all of these are connected, and answer at the moment.
+    /// True if all of these data servers are connected and answer at the moment.
     pub(crate) fn all_answer(&self, ids: &[DataServerId]) -> bool {
         let all = self.all();
         ids.iter().all(|id| all.get(id).is_some_and(|server| server.answers()))
@@ -257,7 +257,7 @@ impl DataServers {
         all
     }
 
-    /// Whether new files may be placed on all of these.
+    /// True if new files may be placed on all of these data servers.
     pub(crate) fn take_new_files(&self, ids: &[DataServerId]) -> bool {
         let ready = |c: &Candidate| c.standing == Standing::Ready;
         let all = self.candidates();

@@ -64,8 +64,8 @@ impl DataServers {
         self.server(*id)
     }
 
-    /// Which copies may be read, for each stripe unit from another one on. Where they may differ
-    /// the first only.
+    /// Copies that may be read, each stripe unit beginning with another one. If the copies may
+    /// differ, only the first.
     fn copies_to_read(&self, file: &Striped, offset: u64) -> Result<Vec<u16>, DataServerError> {
         let Spread::Copies { alike: true } = file.spread else {
             return Ok(vec![file.first_stripe_index]);

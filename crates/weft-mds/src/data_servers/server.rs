@@ -97,13 +97,13 @@ impl Server {
         &self.control
     }
 
-    /// Whether it is connected at the moment.
+    /// True if it is connected at the moment.
     pub(super) fn is_up(&self) -> bool {
         self.link.is_up()
     }
 
-    /// Whether it is connected, and answers at the moment: what can be had elsewhere as well is not
-    /// begun with one that does not. Sizes are known to none but it, and wait for it.
+    /// True if it is connected and answers at the moment. New files and reads of copies avoid a
+    /// data server that does not. Sizes wait for it: nobody else knows them.
     pub(super) fn answers(&self) -> bool {
         self.link.answers()
     }

@@ -216,7 +216,7 @@ async fn unlinked_and_opened_again() {
     b.compound().putfh(&other).open(again("b")).expect(NfsStat::STALE).await;
     a.compound().putfh(&other).open(again("a")).expect(NfsStat::STALE).await;
     b.compound().putfh(&fh).open(again("b again")).expect(NfsStat::STALE).await;
-    // What he has open, he goes on to use.
+    // The open that exists remains usable.
     a.compound().putfh(&fh).getattr(&[AttrNo::NUMLINKS]).expect(NfsStat::OK).await;
 }
 

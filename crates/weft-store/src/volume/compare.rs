@@ -18,23 +18,23 @@ pub struct FoundObject {
 pub enum ObjectFault {
     /// Bytes are lost: it is shorter than when the file settled, or gone.
     Lost {
-        /// How long it was at least, bytes.
+        /// Least length that the object had, bytes.
         expected: u64,
-        /// How long it is.
+        /// Length of the object found, bytes.
         found: u64,
     },
     /// A copy is lost in the same way, and the file is read from another one.
     CopyLost {
-        /// How long it was at least, bytes.
+        /// Least length that the object had, bytes.
         expected: u64,
-        /// How long it is.
+        /// Length of the object found, bytes.
         found: u64,
     },
     /// It reaches beyond the file's end, where only cut bytes can be.
     TooLong {
         /// The file's size in bytes.
         size: u64,
-        /// How long it is.
+        /// Length of the object found, bytes.
         found: u64,
     },
     /// It refuses the file's handles: its fence is of an epoch that the volume does not know.

@@ -241,7 +241,7 @@ enum Unanswered {
 }
 
 impl Unanswered {
-    /// Whether the machine is there, and nobody listens.
+    /// True if the machine answers and no server listens.
     fn is_refusal(&self) -> bool {
         matches!(self, Unanswered::Failed(e) if e.kind() == ErrorKind::ConnectionRefused)
     }

@@ -48,7 +48,7 @@ pub(crate) fn from_mount(
     words
 }
 
-/// What the options of `-o` ask for.
+/// Settings of `-o`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) read_only: bool,

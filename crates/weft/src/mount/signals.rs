@@ -1,5 +1,5 @@
-//! What signals do to a mount: the first one saves what programs have written, and unmounts when
-//! none uses the mount; the second one does not wait for that.
+//! Signals to a mount. The first one saves the data that programs have written, and unmounts when
+//! no program uses the mount. The second one does not wait for that.
 
 use std::time::{Duration, Instant};
 
@@ -83,7 +83,7 @@ pub(super) async fn end_now(ending: &Ending) -> Outcome {
         tracing::warn!("{}: cannot be unmounted: {e}", ending.dir().display());
     }
     let saved = ending.save(SAVE_LIMIT).await;
-    // What is not closed by then goes with the session.
+    // The end of the session closes the remaining files.
     let _ = tokio::time::timeout(CLOSE_LIMIT, ending.close_all()).await;
     Ok(saved?)
 }

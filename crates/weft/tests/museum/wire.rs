@@ -102,7 +102,7 @@ impl Wire {
         Wire { session: Session::open(server, options).await.expect("a session"), heard }
     }
 
-    /// How far the operations came.
+    /// Outcome of the operations.
     pub async fn outcome(&self, ops: Vec<OpArgs>) -> Result<CompoundOutcome, ClientError> {
         self.session.compound_outcome(ops).await
     }
@@ -189,7 +189,7 @@ impl Wire {
         }
     }
 
-    /// How many times the server has begun to say that it revoked something.
+    /// Number of times that the server began to report a revocation.
     pub fn revocations(&self) -> usize {
         self.heard.revocations.load(Ordering::Relaxed)
     }

@@ -45,7 +45,7 @@ pub trait Hand: Send {
     /// The first act that failed; those after it were not done.
     fn act(&mut self, ops: &[Op]) -> Result<String, Failure>;
 
-    /// Whether it does not do what it is asked to any more.
+    /// True if the hand no longer answers requests.
     fn is_lost(&self) -> bool {
         false
     }

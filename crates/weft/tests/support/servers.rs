@@ -411,7 +411,7 @@ impl Servers {
         super::admin_get(&self.admin_socket(), path)
     }
 
-    /// What `/health` says.
+    /// Answer of `/health`.
     pub fn health(&self) -> Value {
         let told = self.admin_get("/health");
         let body = told.split_once("\r\n\r\n").map_or("", |(_, body)| body);

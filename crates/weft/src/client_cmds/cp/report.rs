@@ -140,7 +140,7 @@ impl Report {
         self.bar.tick();
     }
 
-    /// Whether another line is due, to one of all that ask.
+    /// True if another line is due; only one of several concurrent callers gets it.
     fn is_line_due(&self, seconds: u64) -> bool {
         let due = self.line_due_s.load(Ordering::Relaxed);
         let next = seconds + LINE_EVERY_S;

@@ -1,6 +1,5 @@
-//! Changes of names of which nobody knows whether they were carried out: the server has lost our
-//! session, and with it the reply. The file that has the name now tells, if it is known which file
-//! was meant.
+//! Changes of names whose outcome is unknown: the server lost the session, and with it the reply. A
+//! lookup shows if the change was made, provided that the client knows the file.
 
 use std::future::Future;
 
@@ -10,14 +9,14 @@ use super::{DirChange, Node, Nodes};
 use crate::{error::ClientError, limits};
 
 impl DirChange {
-    /// One that was seen by what it led to.
+    /// A change that was found by its result: the reply is lost.
     fn unseen() -> DirChange {
         DirChange { info: ChangeInfo { atomic: false, before: 0, after: 0 }, attrs: None }
     }
 }
 
-/// Sends a request again as long as it is unknown whether it was carried out, and what there is now
-/// does not tell.
+/// Retries a request while its outcome is unknown. `see` looks for the result of an earlier
+/// attempt.
 async fn surely<T, Sent, Seen>(
     send: impl Fn() -> Sent,
     see: impl Fn() -> Seen,
@@ -39,7 +38,7 @@ where
 }
 
 impl Nodes {
-    /// The file that has a name, if it is this one.
+    /// Looks up a name, and returns its file if it is this one.
     async fn if_named(
         &self,
         dir: &FileHandle,

@@ -1,5 +1,4 @@
-//! Changes of names whose reply is lost with the session: they are done once, since what is there
-//! now tells whether they were carried out.
+//! Changes of names whose reply is lost with the session are made exactly once.
 
 use std::collections::BTreeMap;
 
@@ -112,7 +111,7 @@ async fn a_file_gets_one_more_name_once() {
     }
 }
 
-/// Where nobody knows which file was meant, nobody guesses.
+/// A removal without a known file returns the unknown outcome as an error.
 #[tokio::test]
 async fn what_cannot_be_known_is_an_error() {
     let names = Names::start().await;
