@@ -20,6 +20,7 @@ use crate::{
     errno::OrErrno,
     names::{count_unsent, flush},
     opening::{Found, Held, O_DIRECT, O_EXCL, O_TRUNC, options_of},
+    retries::Thread,
     slots::OpenFile,
     space::Place,
     tree::{Creation, Tree},
@@ -38,7 +39,7 @@ impl Tree {
     /// have given to another file since: it looks that up then, and opens what has the name now.
     pub async fn open(
         &self,
-        (nodes, thread): (&Nodes, u32),
+        (nodes, thread): (&Nodes, Thread),
         ino: u64,
         flags: i32,
     ) -> Result<(u64, FopenFlags), Errno> {

@@ -24,6 +24,7 @@ use crate::{
     errno::is_stale,
     locks::{LockCall, Told},
     opening::{O_APPEND, O_RDONLY},
+    retries::Thread,
     space::Place,
     tree::{Creation, Tree, component},
     xattrs::key_of,
@@ -52,14 +53,14 @@ pub struct WeftFs {
 struct Call {
     tree: Arc<Tree>,
     nodes: Nodes,
-    thread: u32,
+    thread: Thread,
 }
 
 impl WeftFs {
     /// What a request of this caller works with.
     fn call(&self, request: &Request) -> Call {
         let nodes = self.nodes.acting_for(self.callers.credential(request));
-        Call { tree: self.tree.clone(), nodes, thread: request.pid() }
+        Call { tree: self.tree.clone(), nodes, thread: (request.pid(), request.uid()) }
     }
 
     fn answer(&self, answer: impl Future<Output = ()> + Send + 'static) {

@@ -19,6 +19,7 @@ use crate::{
     attr::{decode_device, file_attr},
     errno::{OrErrno, is_stale},
     opening::{Found, Held, options_of},
+    retries::Thread,
     tree::{Creation, Tree},
 };
 
@@ -30,7 +31,7 @@ impl Tree {
     /// does that for a thread once, and an open of what was found may need it.
     pub async fn lookup(
         &self,
-        (nodes, thread): (&Nodes, u32),
+        (nodes, thread): (&Nodes, Thread),
         parent: u64,
         name: Component,
     ) -> Result<FileAttr, Errno> {
@@ -77,7 +78,7 @@ impl Tree {
     /// request: a file is open until then, if the caller may open it, and a link has been read.
     async fn find_again(
         &self,
-        (nodes, (thread, flags)): (&Nodes, (u32, i32)),
+        (nodes, (thread, flags)): (&Nodes, (Thread, i32)),
         dir: &FileHandle,
         place: (u64, &Component),
     ) -> Result<Node, Errno> {
@@ -218,7 +219,11 @@ impl Tree {
     }
 
     /// Target of a link, for a thread.
-    pub async fn readlink(&self, (nodes, thread): (&Nodes, u32), ino: u64) -> Result<Bytes, Errno> {
+    pub async fn readlink(
+        &self,
+        (nodes, thread): (&Nodes, Thread),
+        ino: u64,
+    ) -> Result<Bytes, Errno> {
         if let Some(Found::Link(target)) = self.retries.what(thread, ino, Instant::now()) {
             return Ok(target);
         }
