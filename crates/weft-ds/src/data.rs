@@ -129,21 +129,22 @@ impl DataServer {
         Ok(OpOk::Write(WriteOk {
             count: u32::try_from(len).map_err(|_| NfsStat::SERVERFAULT)?,
             committed,
-            writeverf: Verifier(verifier),
+            writeverf: Verifier(handle.shown_verifier(verifier)),
         }))
     }
 
-    /// COMMIT (5). The whole object becomes durable, whatever the range.
+    /// COMMIT (5). The whole object becomes durable, whatever the range. Who writes by a files layout
+    /// asks the metadata server instead (ADR 43).
     ///
     /// A fenced client gets PNFS_NO_LAYOUT: what it had written was accepted, but it must learn
     /// that it lost its layout, and sends the data again through the metadata server.
     pub(super) async fn commit(&self, c: &Compound<Self>, a: &CommitArgs) -> OpResult {
-        c.handle()?;
+        let handle = c.handle()?;
         // §18.3.3: the range must not pass the largest offset.
         a.offset.checked_add(a.count.into()).ok_or(NfsStat::INVAL)?;
         let ObjectGrant { id, .. } = self.admit(c, Access::Write, 0, 0).await?;
         let verifier = self.disk.commit(id).await?;
-        Ok(OpOk::Commit(CommitOk { verifier: Verifier(verifier) }))
+        Ok(OpOk::Commit(CommitOk { verifier: Verifier(handle.shown_verifier(verifier)) }))
     }
 }
 

@@ -47,6 +47,7 @@ impl File {
             epoch: self.fence_epoch,
             stripe_count: self.data_servers,
             stripe_unit_mib: 1,
+            verifier_mask: None,
         };
         Bytes::copy_from_slice(&handle.seal(key))
     }

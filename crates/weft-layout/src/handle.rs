@@ -2,20 +2,20 @@
 
 use weft_stripe::{Distribution, Form};
 
-/// Length of a handle: as short as a wide layout needs (design D3).
-const HANDLE_BYTES: usize = 32;
+/// Length of a sealed filehandle: as short as a wide layout needs (design D3).
+pub const HANDLE_BYTES: usize = 36;
 
 /// The part of a handle that its MAC covers.
-const SEALED_BYTES: usize = 24;
+const SEALED_BYTES: usize = 28;
 
 /// The form below; a handle of another form is not ours.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// Bytes in a unit of the handle's stripe-unit field.
 const UNIT_STEP_BYTES: u64 = 1 << 20;
 
 /// Binds derived keys to this use. Changing it invalidates every handle.
-const KEY_CONTEXT: &str = "weft 2026-11 data-server filehandle v2";
+const KEY_CONTEXT: &str = "weft 2026-11 data-server filehandle v3";
 
 /// What the keys of all data servers of a cluster follow from.
 #[derive(Clone)]
@@ -133,19 +133,50 @@ impl Slots {
     }
 }
 
-/// The data-server filehandle. On the wire exactly 32 bytes, big-endian:
+/// What makes the verifier of a file (ADR 43) of that of one of its data servers. Both are halved:
+/// a loss on a data server is overlooked once in 2^32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct VerifierMask(u32);
+
+impl VerifierMask {
+    /// For a data server with this verifier.
+    pub fn between(file: [u8; 8], data_server: [u8; 8]) -> Self {
+        VerifierMask(folded(file) ^ folded(data_server))
+    }
+
+    /// The verifier of the file, as long as that of the data server is what the mask was made for.
+    pub fn apply(self, data_server: [u8; 8]) -> [u8; 8] {
+        file_verifier(folded(data_server) ^ self.0)
+    }
+}
+
+/// A verifier of a file, which has 32 bits.
+pub fn file_verifier(bits: u32) -> [u8; 8] {
+    let mut out = [0; 8];
+    out[..4].copy_from_slice(&bits.to_be_bytes());
+    out
+}
+
+fn folded(verifier: [u8; 8]) -> u32 {
+    let all = u64::from_be_bytes(verifier);
+    // Its two halves, which are 32 bits each.
+    (all >> 32) as u32 ^ all as u32
+}
+
+/// The data-server filehandle. On the wire exactly 36 bytes, big-endian:
 ///
 /// | bytes | field |
 /// | --- | --- |
-/// | 0 | version, 2 |
-/// | 1 | rights: bit 0 read, bit 1 write, bit 2 make; bit 3 ends; bit 4 several slots; others 0 |
+/// | 0 | version, 3 |
+/// | 1 | rights: bit 0 read, bit 1 write, bit 2 make; bit 3 ends; bit 4 several slots; bit 5 masked; others 0 |
 /// | 2..4 | slot, or a bit for each slot |
 /// | 4..8 | volume |
 /// | 8..16 | object |
 /// | 16..20 | fence epoch |
 /// | 20..22 | stripe count |
 /// | 22..24 | stripe unit, in MiB |
-/// | 24..32 | the first 8 bytes of the keyed BLAKE3 of bytes 0..24 |
+/// | 24..28 | the mask of its write verifier; 0 if it has none |
+/// | 28..36 | the first 8 bytes of the keyed BLAKE3 of bytes 0..28 |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DataServerHandle {
     /// What the bearer may do.
@@ -168,6 +199,9 @@ pub struct DataServerHandle {
     pub stripe_count: u16,
     /// Stripe unit in MiB, at least 1.
     pub stripe_unit_mib: u16,
+    /// Makes all data servers of a file tell one write verifier, which COMMIT at the metadata
+    /// server tells too (ADR 43). Without, the data server tells its own.
+    pub verifier_mask: Option<VerifierMask>,
 }
 
 impl DataServerHandle {
@@ -253,6 +287,11 @@ impl DataServerHandle {
         }
     }
 
+    /// What is told of a write with this handle to a data server with this verifier.
+    pub fn shown_verifier(&self, own: [u8; 8]) -> [u8; 8] {
+        self.verifier_mask.map_or(own, |mask| mask.apply(own))
+    }
+
     fn to_bytes(self) -> [u8; SEALED_BYTES] {
         let mut out = [0; SEALED_BYTES];
         out[0] = VERSION;
@@ -270,6 +309,10 @@ impl DataServerHandle {
         out[16..20].copy_from_slice(&self.epoch.to_be_bytes());
         out[20..22].copy_from_slice(&self.stripe_count.to_be_bytes());
         out[22..24].copy_from_slice(&self.stripe_unit_mib.to_be_bytes());
+        if let Some(VerifierMask(mask)) = self.verifier_mask {
+            out[1] |= 1 << 5;
+            out[24..].copy_from_slice(&mask.to_be_bytes());
+        }
         out
     }
 
@@ -277,6 +320,8 @@ impl DataServerHandle {
     fn from_bytes(b: &[u8; SEALED_BYTES]) -> Option<Self> {
         let rights = b[1];
         let slots = u16::from_be_bytes(*b[2..].first_chunk()?);
+        let mask = u32::from_be_bytes(*b[24..].first_chunk()?);
+        let is_masked = rights & 32 != 0;
         let handle = DataServerHandle {
             rights: Rights { read: rights & 1 != 0, write: rights & 2 != 0 },
             makes: rights & 4 != 0,
@@ -287,6 +332,7 @@ impl DataServerHandle {
             epoch: u32::from_be_bytes(*b[16..].first_chunk()?),
             stripe_count: u16::from_be_bytes(*b[20..].first_chunk()?),
             stripe_unit_mib: u16::from_be_bytes(*b[22..].first_chunk()?),
+            verifier_mask: is_masked.then_some(VerifierMask(mask)),
         };
         // Slots there are; and nobody has several and none or one of them.
         let are_slots = match handle.slots {
@@ -295,6 +341,7 @@ impl DataServerHandle {
         };
         let is_stripe = are_slots && handle.stripe_unit_mib > 0;
         let ends_alone = !handle.ends || handle.stripe_count == 1;
-        (rights & !31 == 0 && is_stripe && ends_alone).then_some(handle)
+        let is_form = rights & !63 == 0 && (is_masked || mask == 0);
+        (is_form && is_stripe && ends_alone).then_some(handle)
     }
 }

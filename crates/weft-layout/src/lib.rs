@@ -33,6 +33,7 @@ pub use flexfiles_return::{
     FlexIoErrors, FlexIoStats, FlexReturn, FlexUpdate, IoLatency, REPORTS_MAX,
 };
 pub use handle::{
-    Access, DataServerHandle, HandleError, HandleKey, HandleKeys, NotAdmitted, Rights, Slots,
+    Access, DataServerHandle, HANDLE_BYTES, HandleError, HandleKey, HandleKeys, NotAdmitted,
+    Rights, Slots, VerifierMask, file_verifier,
 };
 pub use net_addr::{MULTIPATH_MAX, NetAddr, NetAddrError};

@@ -257,6 +257,26 @@ fn handle() -> DataServerHandle {
         epoch: 0x2122_2324,
         stripe_count: 5,
         stripe_unit_mib: 3,
+        verifier_mask: Some(mask()),
+    }
+}
+
+/// Of a data server whose verifier is 0x0102_0304_0506_0708.
+fn mask() -> VerifierMask {
+    VerifierMask::between(file_verifier(0x3132_3334), 0x0102_0304_0506_0708_u64.to_be_bytes())
+}
+
+/// A data server tells the verifier of the file until its own is another one, and without a mask
+/// its own.
+#[test]
+fn a_mask_makes_the_verifier_of_the_file() {
+    let own = 0x0102_0304_0506_0708_u64.to_be_bytes();
+    let (masked, plain) = (handle(), DataServerHandle { verifier_mask: None, ..handle() });
+    assert_eq!(masked.shown_verifier(own), file_verifier(0x3132_3334));
+    assert_eq!(plain.shown_verifier(own), own);
+    for bit in 0..64 {
+        let other = (u64::from_be_bytes(own) ^ (1 << bit)).to_be_bytes();
+        assert_ne!(masked.shown_verifier(other), file_verifier(0x3132_3334), "{bit}");
     }
 }
 
@@ -270,11 +290,13 @@ fn key() -> HandleKey {
 fn handles_have_the_documented_form() {
     let sealed = handle().seal(&key());
     let want = [
-        &[2, 7, 0, 2, 1, 2, 3, 4][..],
+        &[3, 0x27, 0, 2, 1, 2, 3, 4][..],
         &[0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18],
         &[0x21, 0x22, 0x23, 0x24, 0, 5, 0, 3],
+        // 0x0102_0304 ^ 0x0506_0708 ^ 0x3132_3334
+        &[0x35, 0x36, 0x37, 0x38],
     ];
-    assert_eq!(&sealed[..24], want.concat());
+    assert_eq!(&sealed[..28], want.concat());
     assert_eq!(DataServerHandle::open(&key(), &sealed), Ok(handle()));
     let ours = HandleKeys::derive(b"a cluster secret");
     let theirs = HandleKeys::derive(b"another secret");
@@ -288,13 +310,13 @@ fn handles_have_the_documented_form() {
 #[test]
 fn damaged_handles_are_refused() {
     let sealed = handle().seal(&key());
-    for len in 0..32 {
+    for len in 0..36 {
         let cut = DataServerHandle::open(&key(), &sealed[..len]);
         assert_eq!(cut, Err(HandleError::Malformed));
     }
     let long = [&sealed[..], &[0]].concat();
     assert_eq!(DataServerHandle::open(&key(), &long), Err(HandleError::Malformed));
-    for bit in 0..256 {
+    for bit in 0..288 {
         let mut flipped = sealed;
         flipped[bit / 8] ^= 1 << (bit % 8);
         let want = if bit < 8 { HandleError::Malformed } else { HandleError::Forged };
@@ -386,14 +408,17 @@ proptest! {
                           slot: u16,
                           volume: u32, object: u64,
                           epoch: u32, stripe_count in prop_oneof![1..=u16::MAX, Just(16)],
-                          stripe_unit_mib in 1..=u16::MAX) {
+                          stripe_unit_mib in 1..=u16::MAX,
+                          mask in any::<Option<u32>>()) {
+        let verifier_mask =
+            mask.map(|bits| VerifierMask::between(file_verifier(bits), Default::default()));
         let slots = match slot.count_ones() > 1 && stripe_count == 16 {
             true => Slots::Several(slot),
             false => Slots::One(slot % stripe_count),
         };
         let h = DataServerHandle { rights: Rights { read, write }, makes,
                                    ends: ends && stripe_count == 1, slots, volume, object,
-                                   epoch, stripe_count, stripe_unit_mib };
+                                   epoch, stripe_count, stripe_unit_mib, verifier_mask };
         prop_assert_eq!(DataServerHandle::open(&key(), &h.seal(&key())), Ok(h));
     }
 }
@@ -428,6 +453,7 @@ fn others_have_what_lies_before_a_unit() {
         epoch: 1,
         stripe_count: 4,
         stripe_unit_mib: 1,
+        verifier_mask: None,
     };
     let rows = [
         (MIB, 4096, Some((0, MIB))),

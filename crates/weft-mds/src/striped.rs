@@ -6,7 +6,8 @@ use bytes::Bytes;
 use weft_control::codec::StripeName;
 use weft_layout::{
     DataServerHandle, FilesDeviceAddr, FilesLayout, FlexDataServer, FlexDeviceAddr, FlexFlags,
-    FlexLayout, FlexMirror, FlexVersion, NetAddr, NflUtil, Rights, Slots,
+    FlexLayout, FlexMirror, FlexVersion, HANDLE_BYTES, NetAddr, NflUtil, Rights, Slots,
+    VerifierMask,
 };
 use weft_nfs::{DeviceId, FileHandle, IO_BYTES_MAX, Opaque, Stateid};
 use weft_server::identity::HandleKey;
@@ -149,13 +150,25 @@ impl Striped {
     }
 
     /// The filehandle of the object at an index of the list of data servers, sealed with that
-    /// data server's key.
-    pub fn handle(&self, index: u16, rights: Rights, key: &HandleKey) -> [u8; 32] {
+    /// data server's key: the metadata server's own, by which the data server tells its own
+    /// verifier.
+    pub fn handle(&self, index: u16, rights: Rights, key: &HandleKey) -> [u8; HANDLE_BYTES] {
         self.unsealed(index, rights).seal(key)
     }
 
+    /// The same for a client that writes and asks the metadata server to COMMIT (ADR 43).
+    pub fn masked_handle(
+        &self,
+        index: u16,
+        rights: Rights,
+        mask: VerifierMask,
+        key: &HandleKey,
+    ) -> [u8; HANDLE_BYTES] {
+        DataServerHandle { verifier_mask: Some(mask), ..self.unsealed(index, rights) }.seal(key)
+    }
+
     /// The same of the one object of a file that ends where it does, for a flexfiles layout.
-    pub fn whole_handle(&self, rights: Rights, key: &HandleKey) -> [u8; 32] {
+    pub fn whole_handle(&self, rights: Rights, key: &HandleKey) -> [u8; HANDLE_BYTES] {
         DataServerHandle { ends: true, ..self.unsealed(0, rights) }.seal(key)
     }
 
@@ -176,17 +189,20 @@ impl Striped {
             epoch: self.fence_epoch,
             stripe_count,
             stripe_unit_mib: u16::try_from(self.stripe_unit_bytes / MIB).unwrap_or(u16::MAX),
+            verifier_mask: None,
         }
     }
 
     /// The body of a files layout for the whole file (design D3), with the filehandles of its
-    /// data servers in stripe order.
+    /// data servers in stripe order. COMMIT is asked of the metadata server, which knows when a data
+    /// server comes back: Linux that cannot ask a data server writes its pages again after `close`
+    /// (ADR 43).
     pub fn layout_body(&self, device: DeviceId, filehandles: Vec<Bytes>) -> Bytes {
         let layout = FilesLayout {
             device,
             util: NflUtil {
                 dense: false,
-                commit_thru_mds: false,
+                commit_thru_mds: true,
                 stripe_unit_bytes: self.stripe_unit_bytes,
             },
             first_stripe_index: self.first_stripe_index.into(),

@@ -113,6 +113,7 @@ impl DataPath {
             asks: self.asks(stable, held),
             told: Mutex::default(),
             file: self.file.clone(),
+            fh: self.fh().clone(),
             no: outgoing.no,
             pieces: outgoing.pieces.clone(),
             held: held.cloned(),
@@ -152,6 +153,8 @@ struct Shared {
     asks: Option<Asked>,
     told: Mutex<Option<Attrs>>,
     file: Arc<SharedFile>,
+    /// The file at the metadata server.
+    fh: FileHandle,
     no: SendingNo,
     pieces: Pieces,
     /// The layout that it goes through.
@@ -179,7 +182,9 @@ impl Shared {
         for (target, written) in tries {
             match written {
                 Ok(None) => {}
-                Ok(Some(verifier)) => marks.push(Mark { target, verifier }),
+                Ok(Some(verifier)) => {
+                    marks.push(Mark { target: self.committer(target), verifier });
+                }
                 Err(e) if self.cluster.can_go_around(&target, &e) => {
                     tracing::debug!(?target, "WRITE failed on a data server: {e}");
                     self.failures.note(&target, OpNum::WRITE, piece.range(), &e);
@@ -203,6 +208,14 @@ impl Shared {
         };
         self.file.cache(|cache| cache.ranges.arrived(self.no, file_offset, len, &arrived));
         Ok(())
+    }
+
+    /// Who is asked to COMMIT what a target has taken.
+    fn committer(&self, target: Target) -> Target {
+        match &self.held {
+            Some(held) if held.plan.rules.commits_at_mds => Target::Mds(self.fh.clone()),
+            _ => target,
+        }
     }
 
     async fn write_to_each(

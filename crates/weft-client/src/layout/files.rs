@@ -31,10 +31,6 @@ impl LayoutDriver for FilesDriver {
         let body = body.ok_or_else(|| LayoutError::new("its device is missing"))?;
         let device: FilesDeviceAddr = weft_xdr::from_bytes(body).map_err(LayoutError::new)?;
         let distribution = layout.distribution(&device).map_err(LayoutError::new)?;
-        if layout.util.commit_thru_mds {
-            // Legal (§13.7), never granted by ours: the indirect path serves such files.
-            return Err(LayoutError::new("it wants COMMIT at the metadata server"));
-        }
         let target = |stripe_index| {
             let addrs = device.addresses(stripe_index).unwrap_or_default();
             let own = layout.filehandle(&device, stripe_index).cloned().map(FileHandle);
@@ -50,7 +46,7 @@ impl LayoutDriver for FilesDriver {
             distribution,
             stripe_unit_bytes: layout.util.stripe_unit_bytes.into(),
             stripes: (0..distribution.stripe_count()).map(target).collect::<Result<_, _>>()?,
-            rules: IoRules::default(),
+            rules: IoRules { commits_at_mds: layout.util.commit_thru_mds, ..IoRules::default() },
         })
     }
 }

@@ -97,6 +97,8 @@ pub struct IoRules {
     pub writes_one: bool,
     /// A layout for writing is not to be read through.
     pub is_only_for_writing: bool,
+    /// COMMIT is asked of the metadata server, not of those that were written to (RFC 8881 §13.7).
+    pub commits_at_mds: bool,
     /// Bytes of the largest READ.
     pub read_bytes_max: u32,
     /// Bytes of the largest WRITE.
@@ -109,6 +111,7 @@ impl Default for IoRules {
         IoRules {
             writes_one: false,
             is_only_for_writing: false,
+            commits_at_mds: false,
             read_bytes_max: u32::MAX,
             write_bytes_max: u32::MAX,
         }

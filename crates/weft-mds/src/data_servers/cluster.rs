@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::{runtime::Handle, sync::Notify, time::timeout};
 use weft_control::codec::{Age, Procedure};
 use weft_layout::Rights;
-use weft_nfs::{DeviceId, StableHow};
+use weft_nfs::{DeviceId, StableHow, Verifier};
 use weft_server::{
     identity::{ClusterSecrets, HandleKey, ServerUuid},
     report::IndirectStatus,
@@ -132,19 +132,29 @@ impl DataServers {
         each::all(ids.iter().map(one)).await
     }
 
-    /// The body of a files layout for a whole file (design D3).
+    /// The body of a files layout for a whole file (design D3). One to write with comes with the
+    /// verifier that its data servers tell (ADR 43).
     ///
     /// # Errors
-    /// As [`DataServers::meet`], which is to be called before.
+    /// As [`DataServers::meet`], which is to be called before, and [`DataServers::meet_verifiers`]
+    /// to write.
     pub fn layout_body(
         &self,
         file: &Striped,
         device: DeviceId,
         rights: Rights,
-    ) -> Result<Bytes, DataServerError> {
-        let handles = (0..).zip(&file.data_servers);
-        let handles = handles.map(|(index, id)| self.handle(file, index, *id, rights));
-        Ok(file.layout_body(device, handles.collect::<Result<_, _>>()?))
+    ) -> Result<(Bytes, Option<Verifier>), DataServerError> {
+        let each = (0..).zip(&file.data_servers);
+        if !rights.write {
+            let handles = each.map(|(index, id)| self.handle(file, index, *id, rights));
+            return Ok((file.layout_body(device, handles.collect::<Result<_, _>>()?), None));
+        }
+        let (verifier, masks) = self.masks(file)?;
+        let handles = each.zip(masks).map(|((index, id), mask)| {
+            let handle = file.masked_handle(index, rights, mask, &self.key(*id)?);
+            Ok(Bytes::copy_from_slice(&handle))
+        });
+        Ok((file.layout_body(device, handles.collect::<Result<_, _>>()?), Some(verifier)))
     }
 
     /// The body of a flexfiles layout for a file that is whole on one data server; `None` for

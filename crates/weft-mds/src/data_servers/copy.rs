@@ -186,7 +186,7 @@ impl DataServers {
         let answers = self.on_all(range.destination, |server, _, _| async move {
             asked(&server, procedure, &args).await
         });
-        Ok(self.with_those_without(range.destination, answers.await?))
+        self.with_those_without(range.destination, answers.await?).await
     }
 }
 

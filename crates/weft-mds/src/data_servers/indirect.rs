@@ -2,7 +2,7 @@
 //! striped files itself, for clients without layouts.
 
 use bytes::{Bytes, BytesMut};
-use weft_layout::Rights;
+use weft_layout::{Rights, VerifierMask, file_verifier};
 use weft_nfs::{IO_BYTES_MAX, NfsStat, StableHow, Verifier};
 use weft_store::types::DataServerId;
 
@@ -159,20 +159,63 @@ impl DataServers {
             });
         }
         let verifiers = each::all(jobs).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(self.with_those_without(file, verifiers))
+        self.with_those_without(file, verifiers).await
     }
 
     /// The verifier of a file whose objects are on data servers that told these, in stripe order.
-    /// Those without an object count with the last that is known of them, so that it stays when
-    /// they get one.
-    pub(super) fn with_those_without(&self, file: &Striped, told: Vec<[u8; 8]>) -> Verifier {
+    /// Those without an object count too, so that it stays when they get one: who never told its
+    /// own to this process is asked.
+    ///
+    /// # Errors
+    /// [`DataServerError`]: one is not known.
+    pub(super) async fn with_those_without(
+        &self,
+        file: &Striped,
+        told: Vec<[u8; 8]>,
+    ) -> Result<Verifier, DataServerError> {
         let mut told = told.into_iter();
-        let of = |(index, id): (usize, &DataServerId)| match file.holds(index) {
-            true => told.next(),
-            false => self.server(*id).ok().and_then(|server| server.known_verifier()),
+        let mut all = Vec::with_capacity(file.data_servers.len());
+        for (index, id) in file.data_servers.iter().enumerate() {
+            let told = if file.holds(index) { told.next() } else { None };
+            all.push(match (told, self.server(*id)?) {
+                (Some(told), _) => told,
+                (None, server) => match server.known_verifier() {
+                    Some(known) => known,
+                    None => server.verifier().await?,
+                },
+            });
+        }
+        Ok(combined(all.iter().map(std::slice::from_ref)))
+    }
+
+    /// The verifiers of these become known, for [`DataServers::layout_body`].
+    ///
+    /// # Errors
+    /// [`DataServerError`] of one that cannot be asked.
+    pub async fn meet_verifiers(&self, ids: &[DataServerId]) -> Result<(), DataServerError> {
+        for id in ids {
+            self.server(*id)?.verifier().await?;
+        }
+        Ok(())
+    }
+
+    /// The verifier of a file now, and what makes it of that of each of its data servers.
+    ///
+    /// # Errors
+    /// Unreachable: one is not known.
+    pub(super) fn masks(
+        &self,
+        file: &Striped,
+    ) -> Result<(Verifier, Vec<VerifierMask>), DataServerError> {
+        let of = |id: &DataServerId| {
+            let why = "its write verifier is not known";
+            let unknown = || DataServerError::Unreachable { id: *id, why: why.into() };
+            self.server(*id)?.known_verifier().ok_or_else(unknown)
         };
-        let all: Vec<_> = file.data_servers.iter().enumerate().map(of).collect();
-        combined(all.iter().map(Option::as_slice))
+        let all = file.data_servers.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+        let verifier = combined(all.iter().map(std::slice::from_ref));
+        let masks = all.iter().map(|own| VerifierMask::between(verifier.0, *own)).collect();
+        Ok((verifier, masks))
     }
 
     /// The messages for a range: to write, to each object that has bytes of it; to read, to one
@@ -257,7 +300,8 @@ impl DataServers {
     }
 }
 
-/// A verifier of all the verifiers of a file's data servers, in order.
+/// The verifier of a file, of those of all its data servers, in order. A handle can make it of that
+/// of one of them ([`VerifierMask`]).
 pub(super) fn combined<'a>(verifiers: impl Iterator<Item = &'a [[u8; 8]]>) -> Verifier {
     let mut hash = blake3::Hasher::new_derive_key("weft combined write verifier v1");
     for said in verifiers {
@@ -266,9 +310,9 @@ pub(super) fn combined<'a>(verifiers: impl Iterator<Item = &'a [[u8; 8]]>) -> Ve
             hash.update(v);
         });
     }
-    let mut out = [0; 8];
-    hash.finalize_xof().fill(&mut out);
-    Verifier(out)
+    let mut bits = [0; 4];
+    hash.finalize_xof().fill(&mut bits);
+    Verifier(file_verifier(u32::from_be_bytes(bits)))
 }
 
 /// What the data server has of a piece; shorter than the piece where the object ends.

@@ -47,8 +47,8 @@ pub(super) struct Server {
     messages: ControlMessages,
     /// With the address it goes to.
     session: tokio::sync::Mutex<Option<(SocketAddr, Session)>>,
-    /// The last write verifier it told.
-    verifier: Mutex<Option<[u8; 8]>>,
+    /// The last write verifier it told, and how many connections to it there had been.
+    verifier: Mutex<Option<([u8; 8], u64)>>,
     room: Mutex<Room>,
     /// Whether its objects can share blocks, when it was last asked; `None` before it told.
     shares_blocks: Mutex<Option<bool>>,
@@ -287,9 +287,12 @@ impl Server {
         Ok(opened)
     }
 
-    /// The last verifier known; asked for if none is.
+    /// Its verifier: the last one known if it was told by this connection, else it is asked.
     pub(super) async fn verifier(&self) -> Result<[u8; 8], DataServerError> {
-        if let Some(known) = *self.last_verifier() {
+        let known = *self.last_verifier();
+        if let Some((known, when)) = known
+            && when == self.connections()
+        {
             return Ok(known);
         }
         let told: StatOk = self.ask(Procedure::STAT, &Objects(Vec::new())).await?;
@@ -299,15 +302,15 @@ impl Server {
 
     /// The last verifier known, if there is one.
     pub(super) fn known_verifier(&self) -> Option<[u8; 8]> {
-        *self.last_verifier()
+        self.last_verifier().map(|(verifier, _)| verifier)
     }
 
     /// Remembers a verifier from a reply.
     pub(super) fn told_verifier(&self, verifier: [u8; 8]) {
-        *self.last_verifier() = Some(verifier);
+        *self.last_verifier() = Some((verifier, self.connections()));
     }
 
-    fn last_verifier(&self) -> MutexGuard<'_, Option<[u8; 8]>> {
+    fn last_verifier(&self) -> MutexGuard<'_, Option<([u8; 8], u64)>> {
         self.verifier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

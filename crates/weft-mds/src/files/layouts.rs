@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use weft_layout::Rights;
-use weft_nfs::{ClientId, Failure, IoMode, NfsStat, Stateid};
+use weft_nfs::{ClientId, Failure, IoMode, NfsStat, Stateid, Verifier};
 use weft_server::refusal::refused;
 use weft_store::types::{Acl, DataServerId, Device, DeviceId, Inode, InodeNo};
 
@@ -87,6 +87,10 @@ impl FileService {
         met.map_err(|_| NfsStat::LAYOUTTRYLATER)?;
         if self.shared.layout == LayoutKind::FlexFiles {
             self.require_end(ino).await?;
+        }
+        if iomode == IoMode::RW && self.shared.layout == LayoutKind::Files {
+            let met = self.shared.data_servers.meet_verifiers(&striped.data_servers).await;
+            met.map_err(|_| NfsStat::LAYOUTTRYLATER)?;
         }
         if iomode == IoMode::RW {
             // What is wrong is said here to whoever writes.
@@ -228,7 +232,13 @@ impl FileService {
             return Err(NfsStat::LAYOUTTRYLATER.into());
         }
         let striped = self.shared.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
-        let body = self.layout_body(&inode, &striped, *rights)?;
+        let (body, verifier) = self.layout_body(&inode, &striped, *rights)?;
+        if files.is_outdated(*ino, verifier) {
+            files.suspect_outdated(&inode);
+            drop(files);
+            self.fences.suspected(*ino);
+            return Err(NfsStat::LAYOUTTRYLATER.into());
+        }
         if body.len().next_multiple_of(4) > *body_bytes_max {
             return Err(NfsStat::TOOSMALL.into());
         }
@@ -238,25 +248,26 @@ impl FileService {
         let holder = holder.map_err(refused)?;
         let (writes, renewed) = (*iomode == IoMode::RW, !state.rw_layouts(key));
         let given = deps.see(self.shared.volume.give_handles(*ino, writes, renewed))?;
-        let body = if given.fence_epoch == inode.fence_epoch {
-            body
+        let (body, verifier) = if given.fence_epoch == inode.fence_epoch {
+            (body, verifier)
         } else {
             let striped = self.shared.striped(&given).ok_or(NfsStat::SERVERFAULT)?;
             self.layout_body(&given, &striped, *rights)?
         };
         if writes {
-            files.grant(*client, &given);
+            files.grant(*client, &given, verifier);
         }
         Ok((state.layout_granted(&holder, *iomode), body))
     }
 
-    /// The body of a layout, with these rights on the data servers.
+    /// The body of a layout, with these rights on the data servers, and the verifier that they tell
+    /// whoever writes with it, if that is the file's.
     fn layout_body(
         &self,
         inode: &Inode,
         striped: &Striped,
         rights: Rights,
-    ) -> Result<Bytes, NfsStat> {
+    ) -> Result<(Bytes, Option<Verifier>), NfsStat> {
         if !can_be_told(&striped.spread, rights.write) {
             return Err(NfsStat::LAYOUTUNAVAILABLE);
         }
@@ -265,7 +276,10 @@ impl FileService {
         let servers = &self.shared.data_servers;
         let body = match self.shared.layout {
             LayoutKind::Files => servers.layout_body(striped, device, rights).map(Some),
-            LayoutKind::FlexFiles => servers.flex_layout_body(striped, device, rights),
+            LayoutKind::FlexFiles => {
+                let body = servers.flex_layout_body(striped, device, rights);
+                body.map(|body| body.map(|body| (body, None)))
+            }
         };
         let body = body.map_err(|e| {
             tracing::info!(ino = inode.no.0, error = %e, "no layout yet");

@@ -33,6 +33,7 @@ mod remains;
 mod server_attrs;
 mod service;
 mod shared;
+mod unconfirmed;
 mod whole;
 mod write;
 

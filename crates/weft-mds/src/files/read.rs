@@ -2,9 +2,9 @@
 //! (design D6).
 
 use bytes::Bytes;
-use weft_nfs::{Failure, NfsStat, Verifier};
+use weft_nfs::{ClientId, Failure, NfsStat, Verifier};
 use weft_store::{
-    types::{Content, Inode},
+    types::{Content, Inode, InodeNo},
     volume::StuffedSeek,
 };
 
@@ -102,7 +102,38 @@ impl FileService {
         }
     }
 
-    /// Makes all that was written to a file on its data servers durable.
+    /// Handles by which data servers tell another verifier than this one stop working. Their holders
+    /// write here what they have to write again, or get new ones.
+    fn end_outdated(&self, inode: &Inode, told: Verifier) {
+        let mut files = self.shared.records.lock();
+        if files.is_outdated(inode.no, Some(told)) {
+            tracing::info!(ino = inode.no.0, "a data server may have lost bytes: handles end");
+            files.suspect_outdated(inode);
+            drop(files);
+            self.shared.unconfirmed.told(inode.no, self.shared.clock.now());
+            self.fences.suspected(inode.no);
+        }
+    }
+
+    /// Others than this client have written again what a data server may have lost, as far as
+    /// anybody knows: see [`super::unconfirmed`].
+    ///
+    /// # Errors
+    /// DELAY if not.
+    pub(crate) fn is_confirmed(&self, client: ClientId, ino: InodeNo) -> Result<(), NfsStat> {
+        if !self.shared.unconfirmed.is_awaited(ino, self.shared.clock.now()) {
+            return Ok(());
+        }
+        let (state, key) = (self.shared.protocol.state(), self.key(ino));
+        if !state.is_open_to_write(key) {
+            self.shared.unconfirmed.forget(ino);
+            return Ok(());
+        }
+        if state.is_open_to_write_by_others(client, key) { Err(NfsStat::DELAY) } else { Ok(()) }
+    }
+
+    /// Makes all that was written to a file on its data servers durable, whoever wrote it there
+    /// (ADR 43).
     ///
     /// # Errors
     /// Those of data servers.
@@ -112,7 +143,9 @@ impl FileService {
                 self.shared.epoch_durable(inode.no, inode.fence_epoch).await?;
                 // One allocation for a wait for disks: not a part of every request's memory.
                 let committed = Box::pin(self.shared.commit_objects(&file)).await;
-                committed.map_err(|e| translate::data_server_status(&e))
+                let told = committed.map_err(|e| translate::data_server_status(&e))?;
+                self.end_outdated(inode, told);
+                Ok(told)
             }
             // Nothing was ever written, so nothing can have been lost.
             None => Ok(Verifier::default()),

@@ -28,6 +28,7 @@ use super::{
     records::Records,
     server_attrs::{Looker, ServerAttrs, WriterTold},
     shared::Shared,
+    unconfirmed::Unconfirmed,
 };
 use crate::{
     data_servers::DataServers, deps::Deps, handle::Handle, protocol_state::ProtocolState,
@@ -85,6 +86,7 @@ impl FileService {
             placement_lsn: PlacementLsn::default(),
             records: Records::default(),
             differing: Differing::default(),
+            unconfirmed: Unconfirmed::default(),
             volume,
             volume_number: number,
             data_servers: parts.data_servers,

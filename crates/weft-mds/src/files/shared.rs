@@ -15,6 +15,7 @@ use super::{
     layout_kind::LayoutKind,
     placement::{PlacementLsn, Placements},
     records::Records,
+    unconfirmed::Unconfirmed,
 };
 use crate::{
     data_servers::{DataServerError, DataServers},
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) placement_lsn: PlacementLsn,
     pub(crate) records: Records,
     pub(crate) differing: Differing,
+    pub(crate) unconfirmed: Unconfirmed,
     /// Asked who may write, and who may still reclaim that.
     pub(crate) protocol: Arc<ProtocolState>,
     pub(crate) clock: Clock,
@@ -121,6 +123,9 @@ impl Shared {
         let began = self.records.lock().committing(ino);
         let told = self.data_servers.commit(file).await?;
         if let Some(began) = began {
+            if began.is_denied_by(told) {
+                self.unconfirmed.told(ino, self.clock.now());
+            }
             self.records.lock().committed(ino, &began, told);
         }
         Ok(told)

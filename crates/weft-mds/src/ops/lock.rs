@@ -21,6 +21,9 @@ pub(super) fn lock(mds: &Mds, c: &mut Compound<Mds>, a: &LockArgs) -> OpResult {
         Locker::New { open_stateid, .. } => *open_stateid = c.stateid(*open_stateid)?,
         Locker::Existing { lock_stateid } => *lock_stateid = c.stateid(*lock_stateid)?,
     }
+    if !a.reclaim {
+        mds.files.is_confirmed(client, file.no)?;
+    }
     let key = mds.files.key(file.no);
     let stateid = loop {
         let taken = mds.protocol.state().lock(client, key, &a);

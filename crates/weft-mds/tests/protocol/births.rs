@@ -16,16 +16,16 @@ const PAUSE: Duration = Duration::from_millis(20);
 const ANY: Stateid = Stateid::ANONYMOUS;
 
 /// A file with a layout to write, and a client of the data server of each stripe unit.
-struct Laid {
-    fh: FileHandle,
-    open: Stateid,
+pub(crate) struct Laid {
+    pub(crate) fh: FileHandle,
+    pub(crate) open: Stateid,
     layout: Stateid,
     files: FilesLayout,
-    units: Vec<(Client, FileHandle)>,
+    pub(crate) units: Vec<(Client, FileHandle)>,
 }
 
 impl Laid {
-    async fn out(cluster: &Cluster, c: &mut Client, name: &str) -> Laid {
+    pub(crate) async fn out(cluster: &Cluster, c: &mut Client, name: &str) -> Laid {
         let (fh, open) = c.file(name).await;
         let get = OpArgs::Layoutget(layoutget(open, IoMode::RW));
         let got = c.compound().putfh(&fh).op(get).send().await.ok();
@@ -35,7 +35,7 @@ impl Laid {
         laid
     }
 
-    async fn handles(&self, cluster: &Cluster) -> Vec<(Client, FileHandle)> {
+    pub(crate) async fn handles(&self, cluster: &Cluster) -> Vec<(Client, FileHandle)> {
         let (first, count) = (self.files.first_stripe_index as usize, self.files.filehandles.len());
         let mut units = Vec::new();
         for unit in 0..count {
@@ -53,14 +53,14 @@ impl Laid {
         ds.compound().putfh(handle).op(data).send().await.status()
     }
 
-    async fn give_back(&self, c: &mut Client) {
+    pub(crate) async fn give_back(&self, c: &mut Client) {
         let back = OpArgs::Layoutreturn(layoutreturn(self.layout, IoMode::ANY));
         c.compound().putfh(&self.fh).op(back).op(close(self.open)).send().await.ok();
     }
 }
 
 /// A cluster that outlives its metadata server; files are striped from their first byte.
-async fn on_disk(data_servers: u32) -> Cluster {
+pub(crate) async fn on_disk(data_servers: u32) -> Cluster {
     let small_files = weft_mds::SmallFiles::OFF;
     let options =
         Options { data_servers, small_files, lease_s: 5, on_disk: true, ..Options::default() };
@@ -87,11 +87,13 @@ async fn one_unit_is_one_data_servers() {
     let cluster = Cluster::striped(4).await;
     let mut c = Client::mount(&cluster, "a").await;
     let mut laid = Laid::out(&cluster, &mut c, "f").await;
+    // Each was asked for its verifier, once.
+    assert_eq!(sent(&cluster), [0, 0, 0, 4]);
     assert_eq!(laid.writes(0).await, NfsStat::OK);
     assert_eq!(size(&mut c, &laid.fh).await, Some(4));
-    assert_eq!(sent(&cluster), [0, 0, 0, 1]);
+    assert_eq!(sent(&cluster), [0, 0, 0, 5]);
     laid.give_back(&mut c).await;
-    assert_eq!(sent(&cluster), [1, 0, 0, 1]);
+    assert_eq!(sent(&cluster), [1, 0, 0, 5]);
     let mode = Attrs { mode: Some(0o600), ..Attrs::default() };
     c.compound().putfh(&laid.fh).op(setattr(ANY, mode)).send().await.ok();
     let [_, fences, ..] = sent(&cluster);

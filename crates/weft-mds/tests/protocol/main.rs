@@ -10,6 +10,7 @@ mod away;
 mod births;
 mod changes;
 mod clients;
+mod commits;
 mod copy42;
 mod creation;
 mod crowd;

@@ -80,6 +80,8 @@ pub struct Judge {
     pub stopped: AtomicBool,
     pub tries: AtomicU64,
     pub looked_later: AtomicU64,
+    /// Seed and class of the only plan that there is.
+    pub only: Option<(u64, usize)>,
     later: Mutex<VecDeque<Later>>,
     /// Whether a fault waits for somebody who writes much.
     wants_writer: (Mutex<bool>, Condvar),
@@ -106,6 +108,7 @@ impl Judge {
             stopped: AtomicBool::new(false),
             tries: AtomicU64::new(0),
             looked_later: AtomicU64::new(0),
+            only: None,
             later: Mutex::default(),
             wants_writer: Default::default(),
             troubles: Mutex::default(),
@@ -119,7 +122,8 @@ impl Judge {
         let mut rng = SeededRng::new(seed);
         while !self.stopped.load(Relaxed) {
             let (pair, class) = self.next(&mut rng);
-            let plan = plan(rng.draw(), class, pair.map(|at| self.roster[at].can));
+            let (seed, class) = self.only.unwrap_or((rng.draw(), class));
+            let plan = plan(seed, class, pair.map(|at| self.roster[at].can));
             let found = self.life(&plan, pair);
             self.findings.lock().expect("no panic in here").extend(found);
         }
@@ -237,7 +241,7 @@ impl Judge {
                 let seen = hand.look(&later.name, 'n', instance.can.is_command);
                 self.pool.put(&instance.name, hand);
                 let what = match seen {
-                    Ok(seen) => later.model.differs(seen.as_ref()),
+                    Ok(seen) => later.model.differs(seen.as_ref(), &Model::default()),
                     Err(failure) => Some(failed("looking", &failure, &[])),
                 };
                 if let Some(what) = what {
@@ -336,10 +340,11 @@ impl Round<'_> {
         if let Some(excuse) = self.change(&requests[0])? {
             return Ok(Some(excuse));
         }
+        let before = self.model.clone();
         self.model.apply(self.name, &requests[0]);
         let looked = self.hands.1.look(self.name, self.step.read, self.cans[1].is_command);
         let is_there = !matches!(looked, Ok(None));
-        let compared = self.compare(looked);
+        let compared = self.compare(looked, &before);
         let [wrote, read] = &mut self.pasts;
         wrote.saw_absent = self.model.file.is_none();
         match compared {
@@ -409,22 +414,28 @@ impl Round<'_> {
         self.hands.1.act(&[open]).map_err(|f| failed("opening to lock", &f, &[]))?;
         for ops in requests {
             self.hands.0.act(ops).map_err(|f| failed("changing under a lock", &f, ops))?;
+            let before = self.model.clone();
             self.model.apply(self.name, ops);
             let lock = |hold| Op::Lock { kind, hold };
             let looked = self.hands.1.act(&[lock('r'), Op::Read { how: 'n' }, lock('u')]);
             let parse = |told: String| Seen::parse(&told);
-            self.compare(looked.map(parse))?;
+            self.compare(looked.map(parse), &before)?;
         }
         let closed = [self.hands.0.act(&[Op::Close]), self.hands.1.act(&[Op::Close])];
         closed.into_iter().try_for_each(|c| c.map(drop).map_err(|f| failed("closing", &f, &[])))
     }
 
-    fn compare(&self, looked: Result<Option<Seen>, Failure>) -> Result<(), String> {
+    fn compare(
+        &mut self,
+        looked: Result<Option<Seen>, Failure>,
+        before: &Model,
+    ) -> Result<(), String> {
         let seen = looked.map_err(|f| failed("looking", &f, &[]))?;
-        match self.model.differs(seen.as_ref()) {
+        match self.model.differs(seen.as_ref(), before) {
             None => Ok(()),
             Some(what) => Err(format!(
-                "{what}; after {:?}, glanced {:?}, read {}{}{}",
+                "{what}; {}; after {:?}, glanced {:?}, read {}{}{}",
+                self.again(before),
                 self.step.act,
                 self.step.glance,
                 self.step.read,
@@ -436,6 +447,26 @@ impl Round<'_> {
                 if self.step.watch { ", watched" } else { "" },
             )),
         }
+    }
+
+    /// Whether it is wrong still, and past the reader's cache: is it the client, or the servers?
+    fn again(&mut self, before: &Model) -> String {
+        let mut look = |how| {
+            let looked = self.hands.1.look(self.name, how, self.cans[1].is_command);
+            told(&looked, self.model, before)
+        };
+        let again = look(self.step.read);
+        let direct = if self.cans[1].direct { look('d') } else { "not asked" };
+        format!("again {again}, past the cache {direct}")
+    }
+}
+
+/// What a second look found, for reports.
+fn told(looked: &Result<Option<Seen>, Failure>, model: &Model, before: &Model) -> &'static str {
+    match looked {
+        Err(_) => "failed",
+        Ok(seen) if model.differs(seen.as_ref(), before).is_some() => "wrong",
+        Ok(_) => "right",
     }
 }
 

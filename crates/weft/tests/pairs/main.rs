@@ -10,6 +10,7 @@
 //! - `WEFT_PAIRS_KINDS`: which clients a run has (`uml,uml,mount,library`).
 //! - `WEFT_PAIRS_FAULTS`: which faults (`none`, or words as in `kill-mds,delay-all`).
 //! - `WEFT_PAIRS_WITHOUT`: what there is not (`delegations,layouts`, or nothing).
+//! - `WEFT_PAIRS_PLAN`: the one plan that all files have, SEED:CLASS as in what was found.
 //! - `WEFT_PAIRS_SERVER`: another server, HOST:PORT, for kernels only; its links alone can suffer.
 //! - `WEFT_SEED`: where chance begins.
 //! - `WEFT_PYTHON`: where a Python with the package is.
@@ -190,7 +191,8 @@ impl Run {
             for kind in &self.kinds {
                 start.client(*kind, &pool, &mut rng, scope, &mut clients);
             }
-            let judge = Judge::new(pool.clone(), clients.roster.clone(), ledger);
+            let mut judge = Judge::new(pool.clone(), clients.roster.clone(), ledger);
+            judge.only = only_plan();
             self.session(&judge, &mut site, &mut rng);
             let findings = judge.findings.lock().expect("no panic").clone();
             if let (Some(servers), false) = (&site.servers, findings.is_empty()) {
@@ -280,6 +282,19 @@ fn is_without(what: &str, rng: &mut SeededRng, one_in: u64) -> bool {
     let by_chance = rng.one_in(one_in);
     let said = std::env::var("WEFT_PAIRS_WITHOUT");
     said.map_or(by_chance, |words| words.split(',').any(|word| word == what))
+}
+
+/// The plan that was asked for, told step by step.
+fn only_plan() -> Option<(u64, usize)> {
+    let said = std::env::var("WEFT_PAIRS_PLAN").ok()?;
+    let (seed, class) = said.split_once(':').expect("SEED:CLASS");
+    let only = (seed.parse().expect("a seed"), class.parse().expect("a class"));
+    let can = Kind::Local.can(2);
+    eprintln!(
+        "the only plan, for clients that can do all: {:#?}",
+        plan::plan(only.0, only.1, [can; 2])
+    );
+    Some(only)
 }
 
 /// Servers, each behind a relay.

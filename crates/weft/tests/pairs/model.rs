@@ -108,7 +108,8 @@ impl Model {
     }
 
     /// What is wrong with what a reader saw, if anything; `None` as what was seen: no such name.
-    pub fn differs(&self, seen: Option<&Seen>) -> Option<String> {
+    /// Wrong bytes are looked for in what the file was before.
+    pub fn differs(&self, seen: Option<&Seen>, before: &Model) -> Option<String> {
         let (state, seen) = match (&self.file, seen) {
             (None, None) => return None,
             (Some(_), None) => return Some("is not there".to_owned()),
@@ -126,8 +127,10 @@ impl Model {
             let zero =
                 |i: &usize| seen.crcs[*i] == super::pattern::crc(&vec![0; block_of(size, *i)]);
             let zeros = wrong.iter().filter(|i| zero(i)).count();
+            let old = before.file.as_ref().map_or(Vec::new(), |state| crcs(&state.bytes));
+            let olds = wrong.iter().filter(|i| old.get(**i) == seen.crcs.get(**i)).count();
             return Some(format!(
-                "blocks {wrong:?} of {} are other bytes, {zeros} of them zeros",
+                "blocks {wrong:?} of {} are other bytes, {zeros} of them zeros, {olds} as before",
                 wanted.len()
             ));
         }

@@ -23,6 +23,13 @@ pub(crate) struct Committing {
     verifier: Option<Verifier>,
 }
 
+impl Committing {
+    /// Whether writers are told by a COMMIT that told this that some of theirs may be lost.
+    pub(crate) fn is_denied_by(&self, told: Verifier) -> bool {
+        self.verifier.is_some_and(|before| before != told)
+    }
+}
+
 impl IndirectWrites {
     /// A write has made the objects so long; with a verifier unless it is durable already.
     pub(crate) fn wrote(&mut self, ends: &[u64], unstable: Option<Verifier>) {

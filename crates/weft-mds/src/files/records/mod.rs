@@ -246,10 +246,25 @@ impl Table {
         record.truncations > 0 || record.stale.is_some_and(|s| s.blocks_grants)
     }
 
-    /// Writable handles of the inode's epoch go to a client.
-    pub(crate) fn grant(&mut self, client: ClientId, inode: &Inode) {
+    /// Writable handles of the inode's epoch go to a client, by which the data servers tell this
+    /// verifier.
+    pub(crate) fn grant(&mut self, client: ClientId, inode: &Inode, verifier: Option<Verifier>) {
         let now = self.tick();
-        self.meet(inode).grant(client, inode.fence_epoch, now);
+        self.meet(inode).grant(client, (inode.fence_epoch, verifier), now);
+    }
+
+    /// Whether handles were given out by which data servers tell another verifier than this one, the
+    /// file's: whoever writes with them would be told by each COMMIT to write it again.
+    pub(crate) fn is_outdated(&self, ino: InodeNo, verifier: Option<Verifier>) -> bool {
+        let given = self.records.get(&ino).and_then(|record| record.verifier);
+        verifier.zip(given).is_some_and(|(now, then)| now != then)
+    }
+
+    /// Takes all handles of the file for suspect, since a data server may have lost what was written
+    /// with them.
+    pub(crate) fn suspect_outdated(&mut self, inode: &Inode) {
+        self.suspect_late_writes(inode);
+        self.record(inode.no).verifier = None;
     }
 
     /// Whether something that the client sent to data servers itself may still be carried out

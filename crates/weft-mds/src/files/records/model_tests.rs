@@ -209,7 +209,7 @@ impl World {
             Right::Ghost => o.epoch < epoch,
             Right::Worthless => false,
         });
-        self.table.grant(ClientId(client), &self.inode);
+        self.table.grant(ClientId(client), &self.inode, None);
         self.inode.unsettled = true;
         self.out.push(Out { holder: Some(client), epoch, right: Right::Held });
     }

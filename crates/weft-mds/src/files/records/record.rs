@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_nfs::ClientId;
+use weft_nfs::{ClientId, Verifier};
 use weft_store::types::fence_epoch::fence_of;
 
 use super::{indirect_writes::IndirectWrites, size_authority::SizeRecord};
@@ -63,6 +63,8 @@ pub(crate) struct FileRecord {
     /// Epoch of the last writable handles each client was given, kept beyond their return: what
     /// it sent with them may still be under way.
     pub(crate) given: BTreeMap<ClientId, u32>,
+    /// What the data servers tell whoever writes with the last of these.
+    pub(crate) verifier: Option<Verifier>,
     pub(crate) stale: Option<Stale>,
     /// Who knows its size.
     pub(crate) size: SizeRecord,
@@ -88,8 +90,14 @@ impl FileRecord {
     }
 
     /// Writable handles of this epoch go to a client.
-    pub(crate) fn grant(&mut self, client: ClientId, epoch: u32, now: u64) {
+    pub(crate) fn grant(
+        &mut self,
+        client: ClientId,
+        (epoch, verifier): (u32, Option<Verifier>),
+        now: u64,
+    ) {
         self.given.insert(client, epoch);
+        self.verifier = verifier;
         self.marks.granted = now;
         self.size.granted();
     }

@@ -109,7 +109,7 @@ impl World {
         match event {
             Event::Grant if !self.files.lock().refuses_grants(&self.inode) => {
                 self.inode.unsettled = true;
-                self.files.lock().grant(CLIENT, &self.inode);
+                self.files.lock().grant(CLIENT, &self.inode, None);
                 self.granted = true;
             }
             Event::LayoutWrite(end) if self.granted || self.late => {

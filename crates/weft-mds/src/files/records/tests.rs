@@ -96,12 +96,12 @@ fn marks_tell_what_happened_since() {
     let mut t = table();
     let (inode, other) = (file(7, false), file(8, false));
     let mut before = t.marks(&inode);
-    t.grant(CLIENT, &other);
+    t.grant(CLIENT, &other, None);
     assert_eq!(t.marks(&inode), before);
     let steps: [fn(&mut Table, &Inode); 4] = [
         |t, i| assert!(t.try_begin_truncation(i)),
         |t, i| t.end_truncation(i.no),
-        |t, i| t.grant(CLIENT, i),
+        |t, i| t.grant(CLIENT, i, None),
         |t, i| t.suspect_late_writes(i),
     ];
     for step in steps {
@@ -118,7 +118,7 @@ fn marks_tell_what_happened_since() {
 fn forgetting_looks_like_a_change() {
     let mut t = table();
     let asked: Vec<_> = (0..8).map(|n| (file(n, false), t.marks(&file(n, false)))).collect();
-    t.grant(CLIENT, &asked[1].0);
+    t.grant(CLIENT, &asked[1].0, None);
     t.suspect_late_writes(&asked[2].0);
     assert!(t.try_begin_truncation(&asked[3].0));
     let kept = [1, 2, 3];
@@ -143,7 +143,7 @@ fn unsettled_files_of_before_are_suspect() {
     t.raised(InodeNo(7));
     t.told(InodeNo(7), stale, 1);
     assert!(!t.refuses_grants(&file(7, true)), "met, and fenced since");
-    t.grant(CLIENT, &file(8, false));
+    t.grant(CLIENT, &file(8, false), None);
     assert!(!t.refuses_grants(&file(8, true)), "unsettled by a grant of ours");
 }
 

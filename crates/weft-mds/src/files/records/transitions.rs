@@ -128,7 +128,7 @@ fn fences() {
             if table.refuses_grants(&f.inode) {
                 return Outcome::Refused("LAYOUTTRYLATER".into());
             }
-            table.grant(CLIENT, &f.inode);
+            table.grant(CLIENT, &f.inode, None);
             Outcome::OK
         })
         .on("the client writes indirectly", |f| {
@@ -270,7 +270,7 @@ fn sizes() {
     let machine = Machine::new(about, OneSize::new, OneSize::describe)
         .on("LAYOUTGET of RW", |f| {
             f.inode.unsettled = true;
-            f.files.lock().grant(CLIENT, &f.inode);
+            f.files.lock().grant(CLIENT, &f.inode, None);
             Outcome::OK
         })
         .on("a client writes to data servers", |f| {
