@@ -4,11 +4,15 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weft_layout::{Access, DataServerHandle, HandleKeys, Rights, Slots};
+use weft_layout::{Access, DataServerHandle, HandleKeys, Rights, Slots, VerifierMask, file_verifier};
 
 fn number<const N: usize>(data: &[u8], at: usize) -> u64 {
     let bytes = data.iter().skip(at).take(N);
     bytes.fold(0, |n, byte| n << 8 | u64::from(*byte))
+}
+
+fn mask(bits: u32) -> VerifierMask {
+    VerifierMask::between(file_verifier(bits), [0; 8])
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -33,6 +37,7 @@ fuzz_target!(|data: &[u8]| {
         epoch: number::<4>(data, 15) as u32,
         stripe_count: number::<2>(data, 19) as u16,
         stripe_unit_mib: number::<2>(data, 21) as u16,
+        verifier_mask: (number::<1>(data, 0) & 32 != 0).then(|| mask(number::<4>(data, 39) as u32)),
     };
     let Ok(opened) = DataServerHandle::open(&key, &handle.seal(&key)) else { return };
     assert_eq!(opened, handle);

@@ -133,8 +133,8 @@ impl DataServer {
         }))
     }
 
-    /// COMMIT (5). The whole object becomes durable, whatever the range. Who writes by a files layout
-    /// asks the metadata server instead (ADR 43).
+    /// COMMIT (5). The whole object becomes durable, whatever the range. Clients of files layouts
+    /// ask the metadata server instead (ADR 43).
     ///
     /// A fenced client gets PNFS_NO_LAYOUT: what it had written was accepted, but it must learn
     /// that it lost its layout, and sends the data again through the metadata server.

@@ -133,8 +133,8 @@ impl Slots {
     }
 }
 
-/// What makes the verifier of a file (ADR 43) of that of one of its data servers. Both are halved:
-/// a loss on a data server is overlooked once in 2^32.
+/// Makes the write verifier of a file of that of one of its data servers (ADR 43). Both are folded
+/// to 32 bits: a loss on a data server is overlooked once in 2^32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct VerifierMask(u32);
 
@@ -168,7 +168,7 @@ fn folded(verifier: [u8; 8]) -> u32 {
 /// | bytes | field |
 /// | --- | --- |
 /// | 0 | version, 3 |
-/// | 1 | rights: bit 0 read, bit 1 write, bit 2 make; bit 3 ends; bit 4 several slots; bit 5 masked; others 0 |
+/// | 1 | rights: bit 0 read, 1 write, 2 make; bit 3 ends, 4 several slots, 5 masked; others 0 |
 /// | 2..4 | slot, or a bit for each slot |
 /// | 4..8 | volume |
 /// | 8..16 | object |
@@ -287,7 +287,7 @@ impl DataServerHandle {
         }
     }
 
-    /// What is told of a write with this handle to a data server with this verifier.
+    /// The verifier that a data server with this one tells whoever writes with the handle.
     pub fn shown_verifier(&self, own: [u8; 8]) -> [u8; 8] {
         self.verifier_mask.map_or(own, |mask| mask.apply(own))
     }

@@ -194,9 +194,9 @@ impl Striped {
     }
 
     /// The body of a files layout for the whole file (design D3), with the filehandles of its
-    /// data servers in stripe order. COMMIT is asked of the metadata server, which knows when a data
-    /// server comes back: Linux that cannot ask a data server writes its pages again after `close`
-    /// (ADR 43).
+    /// data servers in stripe order. COMMIT is asked of the metadata server, which knows when a
+    /// data server comes back: Linux that cannot ask a data server writes its pages again after
+    /// `close` (ADR 43).
     pub fn layout_body(&self, device: DeviceId, filehandles: Vec<Bytes>) -> Bytes {
         let layout = FilesLayout {
             device,

@@ -32,9 +32,19 @@ fn data_servers_boot_before_the_commit() {
     resend("write_delegations = false\n", true);
 }
 
+/// There COMMIT goes to the data server, and nobody is told that it failed.
+#[test]
+fn a_data_server_dies_before_the_commit_of_a_whole_file() {
+    let plan = Plan { data_servers: 1, stripe_width: 1, flexfiles: true, ..Plan::default() };
+    resend_of(plan, "write_delegations = false\n", false);
+}
+
 fn resend(export: &str, boot: bool) {
+    resend_of(Plan::default(), export, boot);
+}
+
+fn resend_of(plan: Plan, export: &str, boot: bool) {
     let Some(guest) = Guest::new(Kernel::Uml, "resends.sh") else { return };
-    let plan = Plan::default();
     let mut servers = Servers::prepare(plan);
     servers.export(export);
     let all = 1..=plan.data_servers;

@@ -210,7 +210,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Who is asked to COMMIT what a target has taken.
+    /// The server that is asked to COMMIT what a target has taken.
     fn committer(&self, target: Target) -> Target {
         match &self.held {
             Some(held) if held.plan.rules.commits_at_mds => Target::Mds(self.fh.clone()),

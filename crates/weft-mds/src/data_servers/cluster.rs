@@ -239,9 +239,13 @@ impl DataServers {
     /// file is away or has just come back. Its verifier may be another one then, and Linux writes
     /// pages of an UNSTABLE write again after `close` has returned, over what others wrote since.
     pub(super) fn durability(&self, ids: &[DataServerId], wanted: StableHow) -> StableHow {
+        if self.are_steady(ids) { wanted } else { StableHow::FILE_SYNC }
+    }
+
+    /// True if none of these is away, or has just come back.
+    pub(crate) fn are_steady(&self, ids: &[DataServerId]) -> bool {
         let all = self.all();
-        let steady = |id| all.get(id).is_some_and(|server| server.is_steady());
-        if ids.iter().all(steady) { wanted } else { StableHow::FILE_SYNC }
+        ids.iter().all(|id| all.get(id).is_some_and(|server| server.is_steady()))
     }
 
     /// How many connections to these there were so far: the same number twice means that none of

@@ -56,8 +56,8 @@ impl Fences {
         self.suspected(ino);
     }
 
-    /// Handles of the file are suspect: its epoch is raised at once, and the data servers are told in
-    /// the background.
+    /// Handles of the file are suspect: its epoch is raised at once, and the data servers are told
+    /// in the background.
     pub(crate) fn suspected(&self, ino: InodeNo) {
         if let Err(status) = self.raise(ino) {
             tracing::warn!(ino = ino.0, %status, "the file's epoch cannot be raised yet");

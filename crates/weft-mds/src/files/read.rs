@@ -4,11 +4,11 @@
 use bytes::Bytes;
 use weft_nfs::{ClientId, Failure, NfsStat, Verifier};
 use weft_store::{
-    types::{Content, Inode, InodeNo},
+    types::{Content, Inode},
     volume::StuffedSeek,
 };
 
-use super::service::FileService;
+use super::{layout_kind::LayoutKind, service::FileService};
 use crate::{data_servers::DataServerError, deps::Deps, translate};
 
 impl FileService {
@@ -102,8 +102,8 @@ impl FileService {
         }
     }
 
-    /// Handles by which data servers tell another verifier than this one stop working. Their holders
-    /// write here what they have to write again, or get new ones.
+    /// Handles by which data servers tell another verifier than this one stop working. Their
+    /// holders write here what they have to write again, or get new ones.
     fn end_outdated(&self, inode: &Inode, told: Verifier) {
         let mut files = self.shared.records.lock();
         if files.is_outdated(inode.no, Some(told)) {
@@ -116,20 +116,29 @@ impl FileService {
     }
 
     /// Others than this client have written again what a data server may have lost, as far as
-    /// anybody knows: see [`super::unconfirmed`].
+    /// anybody knows: see [`super::unconfirmed`]. With a flexfiles layout the metadata server does
+    /// not hear of a COMMIT that failed: it may be so for a while after the data server was away.
     ///
     /// # Errors
     /// DELAY if not.
-    pub(crate) fn is_confirmed(&self, client: ClientId, ino: InodeNo) -> Result<(), NfsStat> {
-        if !self.shared.unconfirmed.is_awaited(ino, self.shared.clock.now()) {
+    pub(crate) fn is_confirmed(&self, client: ClientId, inode: &Inode) -> Result<(), NfsStat> {
+        let is_told = self.shared.unconfirmed.is_awaited(inode.no, self.shared.clock.now());
+        if !is_told && !self.may_be_committed_elsewhere(inode) {
             return Ok(());
         }
-        let (state, key) = (self.shared.protocol.state(), self.key(ino));
+        let (state, key) = (self.shared.protocol.state(), self.key(inode.no));
         if !state.is_open_to_write(key) {
-            self.shared.unconfirmed.forget(ino);
+            self.shared.unconfirmed.forget(inode.no);
             return Ok(());
         }
         if state.is_open_to_write_by_others(client, key) { Err(NfsStat::DELAY) } else { Ok(()) }
+    }
+
+    /// True if a COMMIT at a data server of the file may have failed just now, unheard of here.
+    fn may_be_committed_elsewhere(&self, inode: &Inode) -> bool {
+        let ids = || self.striped(inode).map(|file| file.data_servers);
+        self.shared.layout == LayoutKind::FlexFiles
+            && ids().is_some_and(|ids| !self.shared.data_servers.are_steady(&ids))
     }
 
     /// Makes all that was written to a file on its data servers durable, whoever wrote it there

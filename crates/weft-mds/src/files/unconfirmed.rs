@@ -1,11 +1,12 @@
-//! Files whose writers were told by COMMIT to write again what they wrote (RFC 8881 §18.3.4): a data
-//! server may have lost it.
+//! Files whose writers were told by COMMIT to write again (RFC 8881 §18.3.3): a data server may
+//! have lost bytes of theirs.
 //!
 //! Linux does so after `close` has returned: its pages are dirty again, and it has the file open
 //! until the flusher has written them, within 30 s (`dirty_expire_centisecs`) and 5 s
-//! (`dirty_writeback_centisecs`). Whoever opens, cuts or locks the file meanwhile would not see what
-//! was closed, and what it writes would be written over (ADR 43). So others wait until nobody else
-//! has the file open to write, but not longer than that takes: the program may just go on writing.
+//! (`dirty_writeback_centisecs`). A client that opens, cuts or locks the file meanwhile would not
+//! see the bytes that were closed, and its own would be written over (ADR 43). So others wait until
+//! nobody else has the file open to write. They do not wait longer than that takes: the program may
+//! just go on writing.
 
 use std::{
     collections::HashMap,
@@ -33,7 +34,11 @@ impl Unconfirmed {
             files.retain(|_, told| is_recent(*told, now));
         }
         if files.len() < FILES_MAX || files.contains_key(&ino) {
-            files.insert(ino, now);
+            // Who is told again and again keeps nobody waiting for longer.
+            let told = files.entry(ino).or_insert(now);
+            if !is_recent(*told, now) {
+                *told = now;
+            }
         } else {
             tracing::warn!(ino = ino.0, "nobody waits for what is written again: too many files");
         }
@@ -70,6 +75,8 @@ mod tests {
         assert!(files.is_awaited(InodeNo(7), Millis(4 + RESEND_MS)));
         assert!(!files.is_awaited(InodeNo(7), Millis(5 + RESEND_MS)));
         assert!(!files.is_awaited(InodeNo(8), now));
+        files.told(InodeNo(7), Millis(4 + RESEND_MS));
+        assert!(!files.is_awaited(InodeNo(7), Millis(5 + RESEND_MS)), "told twice");
         files.forget(InodeNo(7));
         assert!(!files.is_awaited(InodeNo(7), now));
     }

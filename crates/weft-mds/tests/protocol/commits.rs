@@ -1,5 +1,5 @@
-//! COMMIT of what was written through a layout is asked of the metadata server (RFC 8881 §13.7), and
-//! tells what the data servers told as long as none may have lost anything (ADR 43).
+//! COMMIT of bytes that were written through a layout is asked of the metadata server (RFC 8881
+//! §13.7). It tells the verifier of the WRITEs unless a data server may have lost bytes (ADR 43).
 
 use std::time::Duration;
 
@@ -73,8 +73,8 @@ async fn all_servers_tell_one_verifier() {
     assert_eq!(committed(&mut c, &laid).await, first);
 }
 
-/// When a data server may have lost bytes, COMMIT tells another verifier, also of what the others
-/// have. The handles that were given out end, since they tell the old one; new ones tell the new one.
+/// When a data server may have lost bytes, COMMIT tells another verifier, also for those on the
+/// others. Handles from before end, since they tell the old one; new ones tell the new one.
 #[tokio::test]
 async fn handles_end_with_a_loss() {
     let mut cluster = on_disk(3).await;

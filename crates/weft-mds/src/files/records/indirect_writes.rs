@@ -24,7 +24,7 @@ pub(crate) struct Committing {
 }
 
 impl Committing {
-    /// Whether writers are told by a COMMIT that told this that some of theirs may be lost.
+    /// True if a COMMIT that told this tells writers that some of their bytes may be lost.
     pub(crate) fn is_denied_by(&self, told: Verifier) -> bool {
         self.verifier.is_some_and(|before| before != told)
     }

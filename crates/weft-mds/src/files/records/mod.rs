@@ -253,15 +253,15 @@ impl Table {
         self.meet(inode).grant(client, (inode.fence_epoch, verifier), now);
     }
 
-    /// Whether handles were given out by which data servers tell another verifier than this one, the
-    /// file's: whoever writes with them would be told by each COMMIT to write it again.
+    /// True if handles were given out by which data servers tell another verifier than this one,
+    /// the file's: each COMMIT would tell their holders to write again.
     pub(crate) fn is_outdated(&self, ino: InodeNo, verifier: Option<Verifier>) -> bool {
         let given = self.records.get(&ino).and_then(|record| record.verifier);
         verifier.zip(given).is_some_and(|(now, then)| now != then)
     }
 
-    /// Takes all handles of the file for suspect, since a data server may have lost what was written
-    /// with them.
+    /// Takes all handles of the file for suspect, since a data server may have lost bytes that were
+    /// written with them.
     pub(crate) fn suspect_outdated(&mut self, inode: &Inode) {
         self.suspect_late_writes(inode);
         self.record(inode.no).verifier = None;

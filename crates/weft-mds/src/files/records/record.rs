@@ -63,7 +63,7 @@ pub(crate) struct FileRecord {
     /// Epoch of the last writable handles each client was given, kept beyond their return: what
     /// it sent with them may still be under way.
     pub(crate) given: BTreeMap<ClientId, u32>,
-    /// What the data servers tell whoever writes with the last of these.
+    /// The verifier that data servers tell holders of the last of these.
     pub(crate) verifier: Option<Verifier>,
     pub(crate) stale: Option<Stale>,
     /// Who knows its size.
