@@ -357,7 +357,10 @@ impl Start<'_> {
         let options = match kind {
             Kind::Kernel(kernel) => {
                 let nconnect = if rng.one_in(2) { 1 } else { 4 };
-                let options = format!("vers=4.{minor},nconnect={nconnect}");
+                // Leaves COMMIT to close, so that faults are between the two; since Linux 5.12.
+                let is_eager = rng.one_in(2) && kernel != Kernel::V5_10;
+                let eager = if is_eager { ",write=eager" } else { "" };
+                let options = format!("vers=4.{minor},nconnect={nconnect}{eager}");
                 let guest = Guest::new(kernel, "pairs.sh").expect("this machine can run guests");
                 let no_layouts = is_without("layouts", rng, 3);
                 let guest = match no_layouts {
