@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use weft_nfs::{FileHandle, NfsStat, OpArgs, OpOk, StableHow, Stateid, Verifier, ops::CommitArgs};
+use weft_nfs::{
+    AttrNo, FileHandle, NfsStat, NfsTime, OpArgs, OpOk, StableHow, Stateid, Verifier,
+    attr::SetTime, ops::CommitArgs,
+};
 
 use super::births::{Laid, on_disk};
 use crate::support::*;
@@ -115,4 +118,30 @@ async fn handles_end_with_a_loss() {
         assert_eq!(write_unit(&mut again, unit).await, Ok(after));
     }
     assert_eq!(committed(&mut c, &again).await, after);
+}
+
+/// A time that was set after the last write stays, although a data server that was restarted counts
+/// its writes anew.
+#[tokio::test]
+async fn times_that_were_set_outlive_a_data_server() {
+    let mut cluster = on_disk(3).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let mut laid = Laid::out(&cluster, &mut c, "f").await;
+    write_unit(&mut laid, 0).await.unwrap();
+    let time = NfsTime { seconds: 1_008_765_675, nseconds: 0 };
+    let set = setattr(ANY, mtime(SetTime::ToClient(time)));
+    c.compound().putfh(&laid.fh).op(set).send().await.ok();
+    for index in 0..3 {
+        assert_eq!(modified(&mut c, &laid).await, Some(time), "{index} restarts");
+        cluster.stop_data_server(index).await;
+        cluster.restart_data_server(index).await;
+    }
+    assert_eq!(modified(&mut c, &laid).await, Some(time));
+    laid.give_back(&mut c).await;
+    assert_eq!(modified(&mut c, &laid).await, Some(time));
+}
+
+async fn modified(c: &mut Client, laid: &Laid) -> Option<NfsTime> {
+    let ask = c.compound().putfh(&laid.fh).getattr(&[AttrNo::TIME_MODIFY]);
+    ask.send().await.ok().attrs().time_modify
 }

@@ -116,6 +116,13 @@ impl SizeRecord {
 fn news(inode: &Inode, truth: &DataServerAttrs, before: Option<DataServerAttrs>) -> Freshness {
     match before {
         Some(before) if before == *truth => Freshness::Unchanged,
+        // A write that is as old as the last one, or none: counters start anew with a data server,
+        // and its file system allocates late. Times that were set since stay.
+        Some(before)
+            if (before.mtime, before.size_at_least) == (truth.mtime, truth.size_at_least) =>
+        {
+            Freshness::Unknown
+        }
         Some(_) => Freshness::Changed,
         // Nothing is remembered: certain is only what came after the last known change.
         None => {
