@@ -12,6 +12,11 @@ pub enum Excuse {
     /// A name that the client knew not to be there is believed not to be there for up to
     /// `acdirmin` (30 s), also by an open without O_CREAT: `nfs_neg_need_reval`, fs/nfs/dir.c.
     AbsentName,
+    /// A name that the client knew, by a listing say, is believed for up to `acdirmin` (30 s) to be
+    /// of the file that it was of: an open that may create opens that file by its handle, and
+    /// empties it, if it was moved meanwhile (`nfs4_do_lookup_revalidate`, `nfs4_file_open`). The
+    /// name itself is not there then.
+    MovedName,
     /// The server was started again between a REMOVE or RENAME and its answer: sent again it finds
     /// nothing left to do (`nfs4_proc_remove`, `nfs4_proc_rename`, fs/nfs/nfs4proc.c). Ours say
     /// that they do not know.
@@ -23,6 +28,8 @@ pub enum Excuse {
 pub struct Past {
     /// It was told that there is no such name, or removed it.
     pub saw_absent: bool,
+    /// It made a file beside it, and moved or removed that.
+    pub made_beside: bool,
 }
 
 /// What excuses a reader that did not see the file after this act.
@@ -32,8 +39,21 @@ pub fn excuse(reader: Kind, past: Past, act: &Act, is_there: bool) -> Option<Exc
     (past.saw_absent && makes && !is_there).then_some(Excuse::AbsentName)
 }
 
-/// What excuses an act that failed while these faults happened.
-pub fn excuse_failure(op: Option<&Op>, failure: &Failure, faults: &[String]) -> Option<Excuse> {
+/// An excuse for an act that failed while these faults happened, after what the other one of the
+/// pair had done.
+pub fn excuse_failure(
+    (writer, other): (Kind, Past),
+    op: Option<&Op>,
+    failure: &Failure,
+    faults: &[String],
+) -> Option<Excuse> {
+    let beside = match op {
+        Some(Op::Rename { from: name, .. } | Op::Unlink { name }) => name.ends_with(".new"),
+        _ => false,
+    };
+    if beside && failure.is_absent() && other.made_beside && matches!(writer, Kind::Kernel(_)) {
+        return Some(Excuse::MovedName);
+    }
     let restarts = ["kill-mds", "kill-all", "stop-mds", "stop-all"];
     let restarted = faults.iter().any(|fault| restarts.contains(&fault.as_str()));
     let once = matches!(op, Some(Op::Rename { .. } | Op::Unlink { .. }));

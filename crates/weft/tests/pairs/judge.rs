@@ -346,6 +346,7 @@ impl Round<'_> {
         let is_there = !matches!(looked, Ok(None));
         let compared = self.compare(looked, &before);
         let [wrote, read] = &mut self.pasts;
+        wrote.made_beside |= matches!(self.step.act, Act::Rename { .. } | Act::Copy { .. });
         wrote.saw_absent = self.model.file.is_none();
         match compared {
             Ok(()) => read.saw_absent = !is_there,
@@ -395,7 +396,8 @@ impl Round<'_> {
         });
         if let Err(failure) = changed {
             let faults = self.judge.faults_since(began);
-            let excuse = excuse_failure(ops.get(failure.index), &failure, &faults);
+            let who = (self.kinds[0], *self.pasts[1]);
+            let excuse = excuse_failure(who, ops.get(failure.index), &failure, &faults);
             return excuse.map(Some).ok_or_else(|| failed("changing", &failure, ops));
         }
         let Some(watched) = watched else { return Ok(None) };
