@@ -6,7 +6,7 @@
 . /job/common.sh
 # WRITE leaves at once, and COMMIT when the file is closed.
 nfsmount "$SERVER:/" /mnt "vers=4.2,port=$1,write=eager" || fail "mount"
-# What is dirty, or dirty again, is written 15 s after the file became dirty.
+# Pages that are dirty, or dirty again, are written 15 s after the file became dirty.
 echo 1500 >/proc/sys/vm/dirty_expire_centisecs
 echo 100 >/proc/sys/vm/dirty_writeback_centisecs
 sent /mnt/file "$2" /tmp/go &

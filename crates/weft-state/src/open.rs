@@ -464,7 +464,7 @@ impl State {
         self.files.get(&file).is_some_and(|f| f.shares.access[1] > 0)
     }
 
-    /// Whether others than the client have the file open to write.
+    /// True if others than the client have the file open to write.
     pub fn is_open_to_write_by_others(&self, client: ClientId, file: FileKey) -> bool {
         let own = self.opens.client_shares.get(&(file, client));
         let own = own.map_or(0, |shares| shares.access[1]);

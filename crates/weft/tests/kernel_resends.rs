@@ -1,5 +1,5 @@
-//! What an unmodified Linux client sends again after its close has returned, because data servers
-//! went away between its WRITE and its COMMIT, never lands on what others wrote since (ADR 43).
+//! Data servers go away between WRITE and COMMIT of an unmodified Linux client. Bytes that it sends
+//! again after its close has returned never land on those that others wrote since (ADR 43).
 
 mod support;
 

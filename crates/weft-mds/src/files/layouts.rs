@@ -233,8 +233,7 @@ impl FileService {
         }
         let striped = self.shared.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
         let (body, verifier) = self.layout_body(&inode, &striped, *rights)?;
-        if files.is_outdated(*ino, verifier) {
-            files.suspect_outdated(&inode);
+        if verifier.is_some_and(|verifier| files.suspect_outdated(&inode, verifier)) {
             drop(files);
             self.fences.suspected(*ino);
             return Err(NfsStat::LAYOUTTRYLATER.into());

@@ -105,23 +105,22 @@ impl FileService {
     /// Handles by which data servers tell another verifier than this one stop working. Their
     /// holders write here what they have to write again, or get new ones.
     fn end_outdated(&self, inode: &Inode, told: Verifier) {
-        let mut files = self.shared.records.lock();
-        if files.is_outdated(inode.no, Some(told)) {
+        let is_outdated = self.shared.records.lock().suspect_outdated(inode, told);
+        if is_outdated {
             tracing::info!(ino = inode.no.0, "a data server may have lost bytes: handles end");
-            files.suspect_outdated(inode);
-            drop(files);
             self.shared.unconfirmed.told(inode.no, self.shared.clock.now());
             self.fences.suspected(inode.no);
         }
     }
 
-    /// Others than this client have written again what a data server may have lost, as far as
-    /// anybody knows: see [`super::unconfirmed`]. With a flexfiles layout the metadata server does
-    /// not hear of a COMMIT that failed: it may be so for a while after the data server was away.
+    /// Others than this client have written again all bytes that a data server may have lost, as
+    /// far as anybody knows: see [`super::unconfirmed`]. With a flexfiles layout the metadata
+    /// server does not hear of a COMMIT that failed: it may be so for a while after the data server
+    /// was away.
     ///
     /// # Errors
     /// DELAY if not.
-    pub(crate) fn is_confirmed(&self, client: ClientId, inode: &Inode) -> Result<(), NfsStat> {
+    pub(crate) fn require_confirmed(&self, client: ClientId, inode: &Inode) -> Result<(), NfsStat> {
         let is_told = self.shared.unconfirmed.is_awaited(inode.no, self.shared.clock.now());
         if !is_told && !self.may_be_committed_elsewhere(inode) {
             return Ok(());

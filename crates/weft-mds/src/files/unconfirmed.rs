@@ -16,13 +16,13 @@ use std::{
 use weft_state::Millis;
 use weft_store::types::InodeNo;
 
-/// How long Linux takes to write pages again, with some to spare, milliseconds.
+/// Time that Linux takes to write pages again, with some to spare, milliseconds.
 const RESEND_MS: u64 = 45_000;
 /// Files remembered. A data server that loses more than these had under way brings back the fault
 /// that this is against, for those beyond.
 const FILES_MAX: usize = 65_536;
 
-/// When writers of files were told so.
+/// Times at which writers of files were told so.
 #[derive(Debug, Default)]
 pub(crate) struct Unconfirmed(Mutex<HashMap<InodeNo, Millis>>);
 
@@ -34,7 +34,7 @@ impl Unconfirmed {
             files.retain(|_, told| is_recent(*told, now));
         }
         if files.len() < FILES_MAX || files.contains_key(&ino) {
-            // Who is told again and again keeps nobody waiting for longer.
+            // A client that is told again and again keeps nobody waiting for longer.
             let told = files.entry(ino).or_insert(now);
             if !is_recent(*told, now) {
                 *told = now;
@@ -44,7 +44,7 @@ impl Unconfirmed {
         }
     }
 
-    /// Whether somebody may be writing again.
+    /// True if somebody may be writing again.
     pub(crate) fn is_awaited(&self, ino: InodeNo, now: Millis) -> bool {
         self.lock().get(&ino).is_some_and(|told| is_recent(*told, now))
     }

@@ -22,7 +22,7 @@ pub(super) fn lock(mds: &Mds, c: &mut Compound<Mds>, a: &LockArgs) -> OpResult {
         Locker::Existing { lock_stateid } => *lock_stateid = c.stateid(*lock_stateid)?,
     }
     if !a.reclaim {
-        mds.files.is_confirmed(client, &file)?;
+        mds.files.require_confirmed(client, &file)?;
     }
     let key = mds.files.key(file.no);
     let stateid = loop {

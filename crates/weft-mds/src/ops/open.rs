@@ -438,7 +438,7 @@ async fn existing<'a>(
     let truncate = truncates(a);
     let excludes = access & share::ACCESS_WRITE != 0 || a.share_deny & share::DENY_READ != 0;
     let (client, delegations) = (c.client()?, &mds.clients.delegations);
-    mds.files.is_confirmed(client, inode)?;
+    mds.files.require_confirmed(client, inode)?;
     let undelegated = if truncate || excludes {
         Some(delegations.take_back(client, file, truncate).await?)
     } else {

@@ -38,7 +38,7 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
     let truncate = settings.set.size == Some(0);
     let (client, file) = (c.client()?, mds.files.key(inode.no));
     if settings.set.size.is_some() {
-        mds.files.is_confirmed(client, &inode)?;
+        mds.files.require_confirmed(client, &inode)?;
     }
     let delegations = &mds.clients.delegations;
     if hides_mode(&settings.set, after.as_ref()) {

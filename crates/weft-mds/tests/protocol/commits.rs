@@ -14,6 +14,14 @@ use crate::support::*;
 const MIB: u64 = 1 << 20;
 const ANY: Stateid = Stateid::ANONYMOUS;
 
+/// Three data servers, a client, and its file with a layout to write.
+async fn laid_out() -> (Cluster, Client, Laid) {
+    let cluster = on_disk(3).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let laid = Laid::out(&cluster, &mut c, "f").await;
+    (cluster, c, laid)
+}
+
 /// Writes at the beginning of a stripe unit, through the layout, and not durably.
 async fn write_unit(laid: &mut Laid, unit: usize) -> Result<Verifier, NfsStat> {
     let (ds, handle) = &mut laid.units[unit];
@@ -55,9 +63,7 @@ async fn committed(c: &mut Client, laid: &Laid) -> Verifier {
 /// COMMIT at the metadata server. Restarts of processes leave it alone.
 #[tokio::test]
 async fn all_servers_tell_one_verifier() {
-    let mut cluster = on_disk(3).await;
-    let mut c = Client::mount(&cluster, "a").await;
-    let mut laid = Laid::out(&cluster, &mut c, "f").await;
+    let (mut cluster, mut c, mut laid) = laid_out().await;
     let first = write_unit(&mut laid, 0).await.unwrap();
     assert_eq!(committed(&mut c, &laid).await, first);
     assert_eq!(write_unit(&mut laid, 1).await, Ok(first));
@@ -76,13 +82,11 @@ async fn all_servers_tell_one_verifier() {
     assert_eq!(committed(&mut c, &laid).await, first);
 }
 
-/// When a data server may have lost bytes, COMMIT tells another verifier, also for those on the
+/// If a data server may have lost bytes, COMMIT tells another verifier, also for those on the
 /// others. Handles from before end, since they tell the old one; new ones tell the new one.
 #[tokio::test]
 async fn handles_end_with_a_loss() {
-    let mut cluster = on_disk(3).await;
-    let mut c = Client::mount(&cluster, "a").await;
-    let mut laid = Laid::out(&cluster, &mut c, "f").await;
+    let (mut cluster, mut c, mut laid) = laid_out().await;
     let before = write_unit(&mut laid, 0).await.unwrap();
     assert_eq!(write_unit(&mut laid, 1).await, Ok(before));
     cluster.stop_data_server(0).await;
@@ -124,9 +128,7 @@ async fn handles_end_with_a_loss() {
 /// its writes anew.
 #[tokio::test]
 async fn times_that_were_set_outlive_a_data_server() {
-    let mut cluster = on_disk(3).await;
-    let mut c = Client::mount(&cluster, "a").await;
-    let mut laid = Laid::out(&cluster, &mut c, "f").await;
+    let (mut cluster, mut c, mut laid) = laid_out().await;
     write_unit(&mut laid, 0).await.unwrap();
     let time = NfsTime { seconds: 1_008_765_675, nseconds: 0 };
     let set = setattr(ANY, mtime(SetTime::ToClient(time)));

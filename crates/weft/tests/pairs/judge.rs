@@ -451,7 +451,7 @@ impl Round<'_> {
         }
     }
 
-    /// Whether it is wrong still, and past the reader's cache: is it the client, or the servers?
+    /// Looks again, and past the reader's cache, to tell a fault of the client from one of servers.
     fn again(&mut self, before: &Model) -> String {
         let mut look = |how| {
             let looked = self.hands.1.look(self.name, how, self.cans[1].is_command);
@@ -463,7 +463,7 @@ impl Round<'_> {
     }
 }
 
-/// What a second look found, for reports.
+/// The outcome of a second look, for reports.
 fn told(looked: &Result<Option<Seen>, Failure>, model: &Model, before: &Model) -> &'static str {
     match looked {
         Err(_) => "failed",

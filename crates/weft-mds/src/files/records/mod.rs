@@ -253,18 +253,17 @@ impl Table {
         self.meet(inode).grant(client, (inode.fence_epoch, verifier), now);
     }
 
-    /// True if handles were given out by which data servers tell another verifier than this one,
-    /// the file's: each COMMIT would tell their holders to write again.
-    pub(crate) fn is_outdated(&self, ino: InodeNo, verifier: Option<Verifier>) -> bool {
-        let given = self.records.get(&ino).and_then(|record| record.verifier);
-        verifier.zip(given).is_some_and(|(now, then)| now != then)
-    }
-
-    /// Takes all handles of the file for suspect, since a data server may have lost bytes that were
-    /// written with them.
-    pub(crate) fn suspect_outdated(&mut self, inode: &Inode) {
-        self.suspect_late_writes(inode);
-        self.record(inode.no).verifier = None;
+    /// Takes all handles of the file for suspect if data servers tell another verifier by them than
+    /// this one, the file's: one may have lost bytes, and each COMMIT would tell their holders to
+    /// write again. True if it is so.
+    pub(crate) fn suspect_outdated(&mut self, inode: &Inode, verifier: Verifier) -> bool {
+        let given = self.records.get(&inode.no).and_then(|record| record.verifier);
+        let is_outdated = given.is_some_and(|given| given != verifier);
+        if is_outdated {
+            self.suspect_late_writes(inode);
+            self.record(inode.no).verifier = None;
+        }
+        is_outdated
     }
 
     /// Whether something that the client sent to data servers itself may still be carried out
