@@ -268,8 +268,9 @@ impl DataServers {
 
     /// The file's verifier after a write: of the data servers that took part, what they said to
     /// this very write; of the others what they say now, or the last that is known. One that is
-    /// not known and cannot be asked gets none, so that COMMIT's will differ; those without an
-    /// object are not asked.
+    /// not known and cannot be asked gets none, so that COMMIT's will differ. Those without an
+    /// object are asked only if none is known: COMMIT takes what is, see
+    /// [`Self::with_those_without`].
     pub(super) async fn verifier_of(
         &self,
         file: &Striped,
@@ -282,17 +283,14 @@ impl DataServers {
             said.dedup();
             if said.is_empty() {
                 let server = self.server(id)?;
-                match file.holds(index) {
-                    false => said.extend(server.known_verifier()),
-                    true => match server.verifier().await {
-                        Ok(known) => said.push(known),
-                        // It took no part. If it has lost bytes since, COMMIT's will differ.
-                        Err(error) => {
-                            tracing::debug!(%error, "write verifier not told: the last one known");
-                            said.extend(server.known_verifier());
-                        }
-                    },
-                }
+                let known = server.known_verifier();
+                let asks = file.holds(index) || known.is_none() && server.is_up();
+                let told = if asks { server.verifier().await.map(Some) } else { Ok(known) };
+                // It took no part. If it has lost bytes since, COMMIT's will differ.
+                said.extend(told.unwrap_or_else(|error| {
+                    tracing::debug!(%error, "write verifier not told: the last one known");
+                    server.known_verifier()
+                }));
             }
             all.push(said);
         }

@@ -114,7 +114,8 @@ impl Shared {
     }
 
     /// Makes durable what the objects of a file have: the verifier, to be compared with those of
-    /// writes.
+    /// writes. Whoever asks, others wait from now on for writers whom it denies bytes: a COMMIT of
+    /// theirs finds no record of that.
     ///
     /// # Errors
     /// Those of data servers.
@@ -124,6 +125,10 @@ impl Shared {
         let told = self.data_servers.commit(file).await?;
         if let Some(began) = began {
             if began.is_denied_by(told) {
+                tracing::info!(
+                    ino = ino.0,
+                    "a data server may have lost bytes: others wait for them"
+                );
                 self.unconfirmed.told(ino, self.clock.now());
             }
             self.records.lock().committed(ino, &began, told);

@@ -47,10 +47,10 @@ async fn written(
 }
 
 /// As soon as the data servers answer.
-async fn committed(c: &mut Client, laid: &Laid) -> Verifier {
+async fn committed(c: &mut Client, fh: &FileHandle) -> Verifier {
     loop {
         let commit = OpArgs::Commit(CommitArgs { offset: 0, count: 0 });
-        let reply = c.compound().putfh(&laid.fh).op(commit).send().await;
+        let reply = c.compound().putfh(fh).op(commit).send().await;
         match &reply.last().result {
             Ok(OpOk::Commit(told)) => return told.verifier,
             _ => assert_eq!(reply.status(), NfsStat::DELAY),
@@ -65,21 +65,35 @@ async fn committed(c: &mut Client, laid: &Laid) -> Verifier {
 async fn all_servers_tell_one_verifier() {
     let (mut cluster, mut c, mut laid) = laid_out().await;
     let first = write_unit(&mut laid, 0).await.unwrap();
-    assert_eq!(committed(&mut c, &laid).await, first);
+    assert_eq!(committed(&mut c, &laid.fh).await, first);
     assert_eq!(write_unit(&mut laid, 1).await, Ok(first));
-    assert_eq!(committed(&mut c, &laid).await, first);
+    assert_eq!(committed(&mut c, &laid.fh).await, first);
     let open = laid.open;
     let through = written(&mut c, &laid.fh, open, 2).await;
     assert_eq!(through, Ok(first), "through the metadata server");
     for index in 0..3 {
         cluster.stop_data_server(index).await;
         cluster.restart_data_server(index).await;
-        assert_eq!(committed(&mut c, &laid).await, first, "data server {index}");
+        assert_eq!(committed(&mut c, &laid.fh).await, first, "data server {index}");
     }
     // Nobody has told the next process a verifier yet.
     cluster.restart().await;
     let mut c = Client::mount(&cluster, "b").await;
-    assert_eq!(committed(&mut c, &laid).await, first);
+    assert_eq!(committed(&mut c, &laid.fh).await, first);
+}
+
+/// So does the first WRITE of a metadata server, to which no data server has told its own yet, and
+/// nobody waits for its bytes to be written again.
+#[tokio::test]
+async fn the_first_write_tells_it_too() {
+    let cluster = on_disk(3).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let made = c.compound().putrootfh().open_create("f").getfh().send().await.ok();
+    let (fh, open) = (made.fh(), made.stateid());
+    let first = written(&mut c, &fh, open, 0).await;
+    assert_eq!(Ok(committed(&mut c, &fh).await), first);
+    let mut other = Client::mount(&cluster, "b").await;
+    other.compound().putrootfh().open(open_name("other", "f")).send().await.ok();
 }
 
 /// If a data server may have lost bytes, COMMIT tells another verifier, also for those on the
@@ -93,7 +107,7 @@ async fn handles_end_with_a_loss() {
     // As if the machine was booted meanwhile.
     std::fs::remove_file(cluster.data_server_dir(1).join("verifier")).unwrap();
     cluster.restart_data_server(0).await;
-    let after = committed(&mut c, &laid).await;
+    let after = committed(&mut c, &laid.fh).await;
     assert_ne!(after, before);
     laid.units = laid.handles(&cluster).await;
     // Whatever they tell, it is not confirmed; and soon they tell nothing any more.
@@ -121,7 +135,7 @@ async fn handles_end_with_a_loss() {
     for unit in 0..3 {
         assert_eq!(write_unit(&mut again, unit).await, Ok(after));
     }
-    assert_eq!(committed(&mut c, &again).await, after);
+    assert_eq!(committed(&mut c, &again.fh).await, after);
 }
 
 /// A time that was set after the last write stays, although a data server that was restarted counts
