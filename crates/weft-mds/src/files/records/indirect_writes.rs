@@ -14,6 +14,8 @@ pub(crate) struct IndirectWrites {
     verifier: Option<Verifier>,
     /// They told different ones: some may be lost.
     doubtful: bool,
+    /// They did so since the last COMMIT, which has yet to tell the writers.
+    untold: bool,
 }
 
 /// What a COMMIT makes durable that begins now.
@@ -21,12 +23,13 @@ pub(crate) struct IndirectWrites {
 pub(crate) struct Committing {
     ends: Vec<u64>,
     verifier: Option<Verifier>,
+    untold: bool,
 }
 
 impl Committing {
     /// True if a COMMIT that told this tells writers that some of their bytes may be lost.
     pub(crate) fn is_denied_by(&self, told: Verifier) -> bool {
-        self.verifier.is_some_and(|before| before != told)
+        self.untold || self.verifier.is_some_and(|before| before != told)
     }
 }
 
@@ -37,18 +40,21 @@ impl IndirectWrites {
         match unstable {
             None => raise(&mut self.durable, ends),
             Some(told) => {
-                self.doubtful |= self.verifier.replace(told).is_some_and(|before| before != told);
+                let before = self.verifier.replace(told);
+                self.untold |= before.is_some_and(|before| before != told);
+                self.doubtful |= self.untold;
             }
         }
     }
 
     /// A COMMIT of all objects begins.
     pub(crate) fn committing(&self) -> Committing {
-        Committing { ends: self.ends.clone(), verifier: self.verifier }
+        Committing { ends: self.ends.clone(), verifier: self.verifier, untold: self.untold }
     }
 
     /// It succeeded, and told this.
     pub(crate) fn committed(&mut self, began: &Committing, told: Verifier) {
+        self.untold = false;
         if !self.doubtful && began.verifier.is_none_or(|before| before == told) {
             raise(&mut self.durable, &began.ends);
         }
@@ -100,6 +106,20 @@ mod tests {
         let began = writes.committing();
         writes.committed(&began, B);
         assert_eq!(writes.into_durable(), (vec![], false));
+    }
+
+    /// The COMMIT after them denies the first, whose client compares with what that told, but none
+    /// that comes later.
+    #[test]
+    fn different_verifiers_are_denied_once() {
+        let mut writes = IndirectWrites::default();
+        writes.wrote(&[5], Some(A));
+        writes.wrote(&[7], Some(B));
+        let began = writes.committing();
+        assert!(began.is_denied_by(B));
+        writes.committed(&began, B);
+        writes.wrote(&[9], Some(B));
+        assert!(!writes.committing().is_denied_by(B));
     }
 
     /// Stable writes need no COMMIT.
