@@ -156,15 +156,16 @@ impl Striped {
         self.unsealed(index, rights).seal(key)
     }
 
-    /// The same for a client that writes and asks the metadata server to COMMIT (ADR 43).
+    /// The same with a mask if it is for a client that writes, and asks the metadata server to COMMIT
+    /// (ADR 43).
     pub fn masked_handle(
         &self,
         index: u16,
         rights: Rights,
-        mask: VerifierMask,
+        mask: Option<VerifierMask>,
         key: &HandleKey,
     ) -> [u8; HANDLE_BYTES] {
-        DataServerHandle { verifier_mask: Some(mask), ..self.unsealed(index, rights) }.seal(key)
+        DataServerHandle { verifier_mask: mask, ..self.unsealed(index, rights) }.seal(key)
     }
 
     /// The same of the one object of a file that ends where it does, for a flexfiles layout.

@@ -144,17 +144,14 @@ impl DataServers {
         device: DeviceId,
         rights: Rights,
     ) -> Result<(Bytes, Option<Verifier>), DataServerError> {
-        let each = (0..).zip(&file.data_servers);
-        if !rights.write {
-            let handles = each.map(|(index, id)| self.handle(file, index, *id, rights));
-            return Ok((file.layout_body(device, handles.collect::<Result<_, _>>()?), None));
-        }
-        let (verifier, masks) = self.masks(file)?;
-        let handles = each.zip(masks).map(|((index, id), mask)| {
+        let told = if rights.write { Some(self.masks(file)?) } else { None };
+        let (verifier, masks) = told.unzip();
+        let masks = masks.into_iter().flatten().map(Some).chain(std::iter::repeat(None));
+        let handles = (0..).zip(&file.data_servers).zip(masks).map(|((index, id), mask)| {
             let handle = file.masked_handle(index, rights, mask, &self.key(*id)?);
             Ok(Bytes::copy_from_slice(&handle))
         });
-        Ok((file.layout_body(device, handles.collect::<Result<_, _>>()?), Some(verifier)))
+        Ok((file.layout_body(device, handles.collect::<Result<_, _>>()?), verifier))
     }
 
     /// The body of a flexfiles layout for a file that is whole on one data server; `None` for
