@@ -19,7 +19,7 @@ use weft_nfs::{Attrs, Component};
 use crate::{
     errno::OrErrno,
     names::{count_unsent, flush},
-    opening::{Found, Held, O_DIRECT, O_EXCL, O_TRUNC, options_of},
+    opening::{Found, Held, O_APPEND, O_DIRECT, O_EXCL, O_TRUNC, options_of},
     retries::Thread,
     slots::OpenFile,
     space::Place,
@@ -125,11 +125,10 @@ impl Tree {
         flags: i32,
     ) -> (u64, FopenFlags) {
         let OpenOptions { read, write: is_writable, .. } = options_of(flags);
-        self.inodes.opened(ino, &io, read && is_writable);
+        self.inodes.opened(ino, &io, (read, is_writable));
         let is_cached = self.inodes.is_cached(ino, attrs.change);
-        let is_large = attrs.size.unwrap_or(0) >= DIRECT_FROM_BYTES;
         let mut how = FopenFlags::empty();
-        if flags & O_DIRECT != 0 || self.goes_direct() && (is_writable || is_large) {
+        if self.is_direct(ino, flags, attrs.size.unwrap_or(0)) {
             how |= FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
         } else if is_cached {
             how |= FopenFlags::FOPEN_KEEP_CACHE;
@@ -139,6 +138,22 @@ impl Tree {
         let nodes = nodes.clone();
         let open = OpenFile { io, nodes, is_writable, is_direct, sized_at, has_lost_lock };
         (self.files.insert(Arc::new(open)), how)
+    }
+
+    /// Whether the bytes of an open go past the kernel's page cache, where that need not be.
+    ///
+    /// Not where a program may also write by a mapping: the kernel writes whole pages back, with what
+    /// they held before a direct write that came between. Those who append go past it anyway, since
+    /// the kernel takes the end that it was told last, also under a lock.
+    fn is_direct(&self, ino: u64, flags: i32, size: u64) -> bool {
+        let OpenOptions { read, write, .. } = options_of(flags);
+        let gains = match (read, write) {
+            (_, true) if flags & O_APPEND != 0 => true,
+            (false, true) => !self.inodes.may_have_mapped_writes(ino),
+            (true, true) => false,
+            _ => size >= DIRECT_FROM_BYTES,
+        };
+        flags & O_DIRECT != 0 || self.goes_direct() && gains
     }
 
     /// An open to read and write through.
@@ -177,6 +192,10 @@ impl Tree {
         };
         let written = open.io.write(offset, len, &Source::bytes(data)).await.or_errno();
         self.written(place.ino);
+        if open.is_direct && self.inodes.may_have_pages(place.ino) {
+            // Not all kernels drop what others read into a page while this was under way.
+            self.forget_range(place.ino, offset, len).await;
+        }
         written
     }
 

@@ -261,6 +261,16 @@ print('fine')";
     mounted.unmount();
 }
 
+/// A page that is written back takes nothing along of what `pwrite` has put beside it.
+#[test]
+fn mapped_and_plain_writes_share_pages() {
+    let mounted = Mounted::start(&[]);
+    let script = support::repository().join("tests/fuse/mixed.py");
+    let run = format!("python3 {} mixed 2000", script.display());
+    assert_eq!(mounted.shell(0, &run), (true, String::new()));
+    mounted.unmount();
+}
+
 /// Holes are found and made, space is reserved, and ranges are copied by the servers; another
 /// client sees the same.
 #[test]

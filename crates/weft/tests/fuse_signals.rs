@@ -52,9 +52,11 @@ impl Busy {
         let (at, said) = (beside.path().join("mount"), beside.path().join("said"));
         fs::create_dir(&at).expect("a folder");
         chown(&at, Some(uid), Some(uid)).expect("an owner");
-        // The test's own binary may lie where nobody else gets at it.
+        // The test's own binary may lie where nobody else gets at it. A process of its own copies it:
+        // what another thread starts meanwhile would inherit the file open, and it would be busy.
         let binary = beside.path().join("weft");
-        fs::copy(support::weft_binary(), &binary).expect("a copy");
+        let copied = Command::new("cp").arg(support::weft_binary()).arg(&binary).status();
+        assert!(copied.expect("cp").success());
         let source = format!("weft://127.0.0.1:{}/d", cluster.port());
         let mount = Command::new(&binary)
             .args(["mount", "--foreground", &source])
