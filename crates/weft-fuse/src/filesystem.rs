@@ -433,8 +433,11 @@ impl Filesystem for WeftFs {
         reply: ReplyEmpty,
     ) {
         let tree = self.tree.clone();
+        // Noted before the kernel's next request is taken.
+        let unlocking = tree.unlocking_through(ino.0, fh.0);
         self.answer(async move {
             tree.release(ino.0, fh.0).await;
+            drop(unlocking);
             reply.ok();
         });
     }

@@ -2,7 +2,8 @@
 //! and, where `fusermount3` is there, without root.
 //!
 //! From the bottom: `errno`, `attr`, `callers` and `inodes` say in the kernel's words what the
-//! client library says, `slots` keeps what is open, `locks` what is locked,
+//! client library says, `slots` keeps what is open, `locks` what is locked
+//! and `unlocking` what is just being unlocked,
 //! `recent` what the server told unasked, and `notices` what the kernel has yet to
 //! hear, which `telling` tells it; `tree` is what is mounted, of which
 //! `names`, `files`, `space`, `locking`, `listing` and `xattrs` answer each request with a call of
@@ -35,6 +36,7 @@ mod slots;
 mod space;
 mod telling;
 mod tree;
+mod unlocking;
 mod xattrs;
 
 pub use ending::{Ending, Unsaved};

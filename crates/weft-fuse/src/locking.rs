@@ -4,15 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use fuser::Errno;
 use weft_client::node::LockRange;
-use weft_nfs::LockType;
+use weft_nfs::{LockType, ops::LockDenied};
 
 use crate::{
     errno::OrErrno,
     lock_waits::Wait,
-    locks::{F_RDLCK, F_UNLCK, F_WRLCK, Key, LAST_BYTE, LockCall, Told, name_of},
+    locks::{F_RDLCK, F_UNLCK, F_WRLCK, Key, LAST_BYTE, LockCall, Owner, Told, name_of},
     signals::is_interrupted,
     slots::OpenFile,
     tree::Tree,
+    unlocking::Ending,
 };
 
 /// Who waits looks this often whether he is interrupted.
@@ -20,6 +21,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// So many looks after a denial the server is asked again, whether it has called or not: at first
 /// as often as we look, then more seldom.
 const LOOKS_MAX: u32 = 10;
+/// By then it is noted that the kernel has let go of an open, of which another thread read.
+const NOTED_WITHIN: Duration = Duration::from_millis(5);
 
 impl Tree {
     /// `F_SETLK` and `F_SETLKW`: with `waits`, the thread that waits until it has the lock or is
@@ -28,6 +31,7 @@ impl Tree {
         let Some(locktype) = call.locktype(waits.is_some())? else {
             return self.unlock(call.key(), call.range(), None).await;
         };
+        self.unlocking.ended(call.ino).await;
         let open = self.files.get(call.file).ok_or(Errno::EBADF)?;
         let shares = matches!(locktype, LockType::Read | LockType::ReadBlocking);
         if shares && self.locks.get(call.key()).is_some() {
@@ -51,13 +55,20 @@ impl Tree {
         waits: Option<u32>,
     ) -> Result<(), Errno> {
         let owner = self.locks.get_or_add(call.key(), call.pid);
-        let (mut looks, mut waiting) = (1, None);
+        let (mut looks, mut waiting, mut is_first) = (1, None, true);
         loop {
             let notice = open.nodes.lock_notice();
+            let is_ours = !self.locks.holders_against(&call.wait()).is_empty();
             if owner.take(call, open, locktype).await.or_errno()? {
                 return Ok(());
             }
-            let Some(thread) = waits else { return Err(Errno::EAGAIN) };
+            let Some(thread) = waits else {
+                if !std::mem::take(&mut is_first) || !is_ours {
+                    return Err(Errno::EAGAIN);
+                }
+                self.unlocked_by_now(call.ino).await;
+                continue;
+            };
             if waiting.is_none() {
                 let in_the_way = |wait: &Wait| self.locks.holders_against(wait);
                 let begun = self.locks.waits.begin(call.wait(), in_the_way);
@@ -77,15 +88,29 @@ impl Tree {
         }
     }
 
+    /// A lock of this mount is in the way: its holder may have closed the file by now, which is yet
+    /// to be noted, or carried out.
+    async fn unlocked_by_now(&self, ino: u64) {
+        tokio::time::sleep(NOTED_WITHIN).await;
+        self.unlocking.ended(ino).await;
+    }
+
     /// `F_GETLK`: the lock in the way.
     pub async fn lock_in_the_way(&self, call: LockCall) -> Result<Told, Errno> {
+        self.unlocking.ended(call.ino).await;
         let open = self.files.get(call.file).ok_or(Errno::EBADF)?;
         let none = Told { start: 0, end: 0, kind: F_UNLCK, pid: 0 };
         let Some(locktype) = call.locktype(false)? else { return Ok(none) };
         let (fh, owner) = (open.io.fh(), name_of(call.owner));
-        let asked = open.nodes.lock_in_the_way(fh, &owner, locktype, call.range()).await;
-        let Some(denied) = asked.or_errno()? else { return Ok(none) };
-        let pid = self.locks.pid_of(call.ino, &denied.owner.owner);
+        let ask = || open.nodes.lock_in_the_way(fh, &owner, locktype, call.range());
+        let mut denied = ask().await.or_errno()?;
+        let holder = |denied: &LockDenied| self.locks.pid_of(call.ino, &denied.owner.owner);
+        if denied.as_ref().is_some_and(|denied| holder(denied).is_some()) {
+            self.unlocked_by_now(call.ino).await;
+            denied = ask().await.or_errno()?;
+        }
+        let Some(denied) = denied else { return Ok(none) };
+        let pid = holder(&denied);
         Ok(Told {
             start: denied.offset,
             end: denied.offset.saturating_add(denied.length.saturating_sub(1)).min(LAST_BYTE),
@@ -127,6 +152,13 @@ impl Tree {
     /// A process closes a file: what it has locked of it, through whichever open, is unlocked.
     pub async fn unlock_owner(&self, ino: u64, owner: u64) -> Result<(), Errno> {
         self.unlock((ino, owner), LockRange::ALL, None).await
+    }
+
+    /// Notes that what was taken through an open is about to be unlocked, if something was.
+    pub fn unlocking_through(&self, ino: u64, file: u64) -> Option<Ending> {
+        let is_of =
+            |(key, owner): &(Key, Arc<Owner>)| key.0 == ino && owner.through() == Some(file);
+        self.locks.all().iter().any(is_of).then(|| self.unlocking.begin(ino))
     }
 
     /// Unlocks what was taken through an open, which is closed: not what the same owner has taken

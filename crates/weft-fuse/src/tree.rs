@@ -29,6 +29,7 @@ use crate::{
     recent::RecentAttrs,
     retries::Retries,
     slots::{OpenDir, OpenFile, Slots},
+    unlocking::Unlocking,
 };
 
 /// What is mounted, and what the kernel has open of it.
@@ -37,6 +38,8 @@ pub struct Tree {
     pub files: Slots<OpenFile>,
     pub dirs: Slots<OpenDir>,
     pub locks: Arc<Locks>,
+    /// Locks that are being given up unasked.
+    pub unlocking: Arc<Unlocking>,
     pub recent: RecentAttrs,
     pub retries: Retries<Found>,
     /// How long what the server told is believed.
@@ -81,6 +84,7 @@ impl Tree {
             files: Slots::default(),
             dirs: Slots::default(),
             locks: Arc::default(),
+            unlocking: Arc::default(),
             recent: RecentAttrs::new(valid),
             valid,
             notifier: OnceLock::new(),

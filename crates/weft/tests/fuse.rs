@@ -151,7 +151,7 @@ fn a_user_mounts_for_himself() {
     assert!(root.status.success(), "{}", support::words(&root));
     // The test's own binary may lie where nobody else gets at it.
     let binary = dir.path().join("weft");
-    fs::copy(support::weft_binary(), &binary).unwrap();
+    support::copy_weft(&binary);
     let as_user = |program: &Path, arguments: &[&str]| {
         let mut command = Command::new(program);
         command.args(arguments).uid(NOBODY).gid(NOBODY).current_dir("/");

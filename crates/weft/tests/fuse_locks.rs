@@ -393,3 +393,14 @@ for i in range(n): os.wait()
 said=os.read(out[0],n).decode()
 print('EDEADLK, others locked' if said=='D'+'L'*(n-1) else said)
 ";
+
+/// The kernel lets go of an open without waiting for the mount: who locks next waits for that.
+#[test]
+fn locks_end_with_the_close_of_their_open() {
+    let two = Two::start(&[]);
+    let script = support::repository().join("tests/fuse/closed.py");
+    let run = format!("python3 {} closed 300", script.display());
+    assert_eq!(two.a.shell(0, &run), (true, "0".to_string()));
+    two.a.unmount();
+    two.b.unmount();
+}

@@ -52,11 +52,8 @@ impl Busy {
         let (at, said) = (beside.path().join("mount"), beside.path().join("said"));
         fs::create_dir(&at).expect("a folder");
         chown(&at, Some(uid), Some(uid)).expect("an owner");
-        // The test's own binary may lie where nobody else gets at it. A process of its own copies it:
-        // what another thread starts meanwhile would inherit the file open, and it would be busy.
         let binary = beside.path().join("weft");
-        let copied = Command::new("cp").arg(support::weft_binary()).arg(&binary).status();
-        assert!(copied.expect("cp").success());
+        support::copy_weft(&binary);
         let source = format!("weft://127.0.0.1:{}/d", cluster.port());
         let mount = Command::new(&binary)
             .args(["mount", "--foreground", &source])

@@ -66,6 +66,13 @@ pub fn expected(list: &str, here: &str) -> BTreeSet<String> {
     lines.filter_map(of_here).collect()
 }
 
+/// Copies the program that is tested, to where another user gets at it. A process of its own does
+/// that: what other threads start meanwhile would inherit the open file, and it could not be run.
+pub fn copy_weft(to: &Path) {
+    let copied = Command::new("cp").arg(weft_binary()).arg(to).status();
+    assert!(copied.expect("cp").success(), "{}", to.display());
+}
+
 /// The folder of what `./dev xfstests` has fetched and built, by its variable; none, said so, where
 /// it is not there.
 pub fn folder(variable: &str) -> Option<PathBuf> {
