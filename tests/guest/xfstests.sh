@@ -3,47 +3,23 @@
 # on two file systems (/test and /scratch, which a test may fill to the last byte): two `weft` on the host,
 # at the PORTs, or two exports of the `knfsd` of this kernel.
 # WORDs are for its `check`; no test gets more than SECONDS. READ and WRITE have BLOCK bytes, of which
-# many tests make the size of their files. Each outcome is told the host at once:
-# `host OUTCOME NAME SECONDS REASON`. The rig shows the host's programs as /new/usr and xfstests as
+# many tests make the size of their files. The rig shows the host's programs as /new/usr and xfstests as
 # /new/xfstests (and knfsd's as /new/knfsd); the rest of a Debian is made here.
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . /job/common.sh
+# shellcheck source=xfstests-steps.sh
+. /job/xfstests-steps.sh
 server=$1 test_port=$2 scratch_port=$3 seconds=$4 block=$5
 shift 5
 results=/tmp/results
 
-make_users() {
-  cat >etc/passwd <<END
-root:x:0:0:root:/root:/bin/bash
-daemon:x:1:1:daemon:/:/bin/bash
-bin:x:2:2:bin:/bin:/bin/bash
-fsgqa:x:1001:1001::/home:/bin/bash
-fsgqa2:x:1002:1002::/home:/bin/bash
-123456-fsgqa:x:1003:1003::/home:/bin/bash
-nobody:x:65534:65534:nobody:/:/bin/bash
-END
-  sed 's/^\([^:]*\):x:[0-9]*:\([0-9]*\):.*/\1:x:\2:/;s/^nobody/nogroup/' etc/passwd >etc/group
-}
-
 make_root() {
   mount --rbind /new /new # tests change how their root's mounts propagate
   cd /new || fail "no /new"
-  for link in bin sbin lib lib64; do ln -s usr/$link $link; done
-  mkdir -p etc/pam.d dev proc sys tmp run var/lib/nfs/rpc_pipefs var/lib/nfs/nfsdcld var/tmp root home
-  mkdir -p mnt/test mnt/scratch export
-  for dir in dev proc sys tmp run; do mount --rbind /$dir $dir; done
-  cp -r /job/etc/* /job/alternatives etc
-  ln -s /proc/mounts etc/mtab
-  printf '127.0.0.1 localhost %s\n' "$(hostname)" >etc/hosts
-  printf '%s: files\n' passwd group hosts protocols services >etc/nsswitch.conf
-  printf '%s required pam_permit.so\n' auth account password session >etc/pam.d/other
-  make_users
-  # some tests choose what they expect by a link among themselves
   mkdir /tests
-  for dir in generic nfs; do
-    cp -r xfstests/tests/$dir /tests
-    mount --bind /tests/$dir xfstests/tests/$dir
-  done
+  cp -r /job/alternatives /job/etc
+  make_debian /job/etc
+  copy_tests /tests
   options="-o vers=4.2,rsize=$block,wsize=$block"
   cat >local.config <<END
 export FSTYP=nfs
@@ -94,46 +70,6 @@ make_folders() {
   unmount /mnt
 }
 
-descendants() { # PID: those below it, itself last
-  for child in $(chroot /new pgrep -P "$1"); do descendants "$child"; done
-  echo "$1"
-}
-
-# Ends a test that takes too long, with all that it started.
-watch_tests() {
-  last='' since=0
-  while sleep 5; do
-    pid=$(chroot /new pgrep -o -f '^/bin/bash [^ ]*/tests/(generic|nfs)/[0-9]*$') || continue
-    [ "$pid" = "$last" ] || { last=$pid since=0; }
-    since=$((since + 5))
-    [ $since -ge "$seconds" ] || continue
-    echo "after $since s of $(tr '\0' ' ' </proc/"$pid"/cmdline)" >>/out/killed.txt
-    ps -o pid,stat,args >>/out/killed.txt
-    # shellcheck disable=SC2046 # a list of numbers
-    kill -KILL $(descendants "$pid") 2>/dev/null
-  done
-}
-
-# A line of `check` is its name, and then a time (behind that of the time before, with `-i`), or why it was
-# not run, or what went wrong.
-tell_outcomes() {
-  begun=$(date +%s)
-  while IFS= read -r line; do
-    echo "$line"
-    case $line in generic/[0-9]* | nfs/[0-9]*) ;; *) continue ;; esac
-    name=${line%%[!a-z0-9/]*}
-    reason=$(echo "${line#"$name"}" | tr -cs 'A-Za-z0-9[]/.,_-' ' ')
-    case $reason in
-      *'[not run]'*) outcome=skipped reason=${reason#*run]} ;;
-      *[!0-9s.\ ]*) outcome=FAILED ;;
-      *) outcome=passed reason='' ;;
-    esac
-    ended=$(date +%s)
-    host "$outcome $name $((ended - begun)) $reason" || fail "the host does not listen"
-    begun=$ended
-  done
-}
-
 modprobe loop || fail "this kernel has no loop devices"
 case $server in
   weft) make_folders ;;
@@ -142,13 +78,5 @@ case $server in
 esac
 make_root
 [ "$server" = weft ] || start_knfsd
-watch_tests &
-watcher=$!
-HOST_OPTIONS=/local.config DIFF_LENGTH=40 chroot /new /bin/bash -c 'cd /xfstests && exec ./check "$@"' \
-  check "$@" </dev/null 2>&1 | tell_outcomes
-kill $watcher
-for dir in generic nfs; do
-  mkdir -p /out/$dir
-  cp $results/$dir/*.out.bad $results/$dir/*.full $results/$dir/*.dmesg /out/$dir 2>/dev/null
-done
+run_check /new "$seconds" /out $results "$@"
 exit 0

@@ -140,11 +140,12 @@ impl Tree {
         (self.files.insert(Arc::new(open)), how)
     }
 
-    /// Whether the bytes of an open go past the kernel's page cache, where that need not be.
+    /// True if reads and writes through an open bypass the kernel's page cache.
     ///
-    /// Not where a program may also write by a mapping: the kernel writes whole pages back, with what
-    /// they held before a direct write that came between. Those who append go past it anyway, since
-    /// the kernel takes the end that it was told last, also under a lock.
+    /// They do not if a program may also write through a mapping: the kernel writes back whole pages,
+    /// which may still hold the bytes of before a direct write, and so undo that write. Appends
+    /// bypass the cache in any case: for cached ones the kernel uses the last size that it was told,
+    /// even under a lock.
     fn is_direct(&self, ino: u64, flags: i32, size: u64) -> bool {
         let OpenOptions { read, write, .. } = options_of(flags);
         let gains = match (read, write) {
@@ -193,7 +194,7 @@ impl Tree {
         let written = open.io.write(offset, len, &Source::bytes(data)).await.or_errno();
         self.written(place.ino);
         if open.is_direct && self.inodes.may_have_pages(place.ino) {
-            // Not all kernels drop what others read into a page while this was under way.
+            // Kernels before 6.15 keep pages that were read while the write was in flight.
             self.forget_range(place.ino, offset, len).await;
         }
         written

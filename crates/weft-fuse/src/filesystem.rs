@@ -433,7 +433,7 @@ impl Filesystem for WeftFs {
         reply: ReplyEmpty,
     ) {
         let tree = self.tree.clone();
-        // Noted before the kernel's next request is taken.
+        // Registered before this thread reads the kernel's next request.
         let unlocking = tree.unlocking_through(ino.0, fh.0);
         self.answer(async move {
             tree.release(ino.0, fh.0).await;

@@ -49,7 +49,7 @@ struct Inode {
     /// Change attribute as a server told it last, and when it was asked.
     seen: Option<(u64, Instant)>,
     opens: Vec<Weak<FileIo>>,
-    /// Those of them for reading: through others the kernel gets no page.
+    /// The opens that can read: only these fill pages of the kernel's cache.
     readable: Vec<Weak<FileIo>>,
     /// Those of them for reading and writing: through others the kernel maps no page that a program
     /// writes to.
@@ -236,7 +236,7 @@ impl Inodes {
         self.lock().by_number.get(&number).map(|inode| inode.fh.clone()).ok_or(Errno::ESTALE)
     }
 
-    /// Notes an open of a file, and whether it is for reading, and for writing.
+    /// Records an open of a file that can read, write, or both.
     pub fn opened(&self, number: u64, io: &Arc<FileIo>, (read, write): (bool, bool)) {
         let mut known = self.lock();
         let Some(inode) = known.by_number.get_mut(&number) else { return };
@@ -253,7 +253,7 @@ impl Inodes {
         self.any(number, |inode| &inode.mappable)
     }
 
-    /// True if a program may be reading pages of a file that the kernel has.
+    /// True if a program may be using pages of a file in the kernel's cache.
     pub fn may_have_pages(&self, number: u64) -> bool {
         self.any(number, |inode| &inode.readable)
     }

@@ -3,7 +3,7 @@
 //!
 //! From the bottom: `errno`, `attr`, `callers` and `inodes` say in the kernel's words what the
 //! client library says, `slots` keeps what is open, `locks` what is locked
-//! and `unlocking` what is just being unlocked,
+//! and `unlocking` the releases of locks in progress,
 //! `recent` what the server told unasked, and `notices` what the kernel has yet to
 //! hear, which `telling` tells it; `tree` is what is mounted, of which
 //! `names`, `files`, `space`, `locking`, `listing` and `xattrs` answer each request with a call of

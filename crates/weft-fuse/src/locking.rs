@@ -13,7 +13,7 @@ use crate::{
     signals::is_interrupted,
     slots::OpenFile,
     tree::Tree,
-    unlocking::Ending,
+    unlocking::UnlockGuard,
 };
 
 /// Who waits looks this often whether he is interrupted.
@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// So many looks after a denial the server is asked again, whether it has called or not: at first
 /// as often as we look, then more seldom.
 const LOOKS_MAX: u32 = 10;
-/// By then it is noted that the kernel has let go of an open, of which another thread read.
+/// Time within which another thread registers a RELEASE that it has read from the kernel.
 const NOTED_WITHIN: Duration = Duration::from_millis(5);
 
 impl Tree {
@@ -88,8 +88,8 @@ impl Tree {
         }
     }
 
-    /// A lock of this mount is in the way: its holder may have closed the file by now, which is yet
-    /// to be noted, or carried out.
+    /// Waits for releases that may free a conflicting lock of this mount: the holder may have closed
+    /// the file already.
     async fn unlocked_by_now(&self, ino: u64) {
         tokio::time::sleep(NOTED_WITHIN).await;
         self.unlocking.ended(ino).await;
@@ -154,8 +154,8 @@ impl Tree {
         self.unlock((ino, owner), LockRange::ALL, None).await
     }
 
-    /// Notes that what was taken through an open is about to be unlocked, if something was.
-    pub fn unlocking_through(&self, ino: u64, file: u64) -> Option<Ending> {
+    /// Starts the release of the locks taken through an open; `None` if there are none.
+    pub fn unlocking_through(&self, ino: u64, file: u64) -> Option<UnlockGuard> {
         let is_of =
             |(key, owner): &(Key, Arc<Owner>)| key.0 == ino && owner.through() == Some(file);
         self.locks.all().iter().any(is_of).then(|| self.unlocking.begin(ino))

@@ -38,7 +38,7 @@ pub struct Tree {
     pub files: Slots<OpenFile>,
     pub dirs: Slots<OpenDir>,
     pub locks: Arc<Locks>,
-    /// Locks that are being given up unasked.
+    /// Files whose locks are being released after a close.
     pub unlocking: Arc<Unlocking>,
     pub recent: RecentAttrs,
     pub retries: Retries<Found>,
@@ -123,14 +123,14 @@ impl Tree {
         self.invalidate(ino, ALL_BYTES, 0).await;
     }
 
-    /// The kernel forgets what it has of a file's attributes, and of a range of its bytes.
+    /// Makes the kernel drop its attributes of a file and a range of its cached bytes.
     pub async fn forget_range(&self, ino: u64, offset: u64, len: u64) {
         let [from, len] = [offset, len].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
         self.invalidate(ino, from, len).await;
     }
 
-    /// Has the kernel drop a file's attributes, and so many of its bytes from an offset on; all with
-    /// 0.
+    /// Makes the kernel drop a file's attributes, and `len` cached bytes from an offset on; all of
+    /// them if `len` is 0.
     async fn invalidate(&self, ino: u64, from: i64, len: i64) {
         let Some(notifier) = self.notifier.get().cloned() else { return };
         // For bytes the kernel waits for reads that are under way, which others answer.

@@ -1,5 +1,7 @@
-//! Locks that end with their open, which the kernel lets go of without waiting for us: `close(2)`
-//! is over before we have heard of it. Who asks for a lock next must not meet them.
+//! Files whose locks are being released because an open was closed.
+//!
+//! The kernel sends RELEASE without waiting for the reply, so `close(2)` returns before the locks
+//! of that open have ended at the server. The next lock request of the file waits for them.
 
 use std::{
     collections::HashMap,
@@ -8,28 +10,28 @@ use std::{
 
 use tokio::sync::Notify;
 
-/// Files whose locks are being given up so.
+/// Files with such a release in progress.
 #[derive(Default)]
 pub struct Unlocking {
-    /// How many opens of each file, by its number.
+    /// Number of opens being released, by inode number.
     files: Mutex<HashMap<u64, u32>>,
     ended: Notify,
 }
 
-/// An open whose locks are being given up, until this is dropped.
-pub struct Ending {
+/// One release in progress; it ends when this is dropped.
+pub struct UnlockGuard {
     of: Arc<Unlocking>,
     ino: u64,
 }
 
 impl Unlocking {
-    /// Locks of a file are about to be given up.
-    pub fn begin(self: &Arc<Self>, ino: u64) -> Ending {
+    /// Starts a release of locks of a file.
+    pub fn begin(self: &Arc<Self>, ino: u64) -> UnlockGuard {
         *self.lock().entry(ino).or_default() += 1;
-        Ending { of: self.clone(), ino }
+        UnlockGuard { of: self.clone(), ino }
     }
 
-    /// Waits until none of a file are.
+    /// Waits until no release of this file is in progress.
     pub async fn ended(&self, ino: u64) {
         loop {
             let ended = self.ended.notified();
@@ -47,7 +49,7 @@ impl Unlocking {
     }
 }
 
-impl Drop for Ending {
+impl Drop for UnlockGuard {
     fn drop(&mut self) {
         let mut files = self.of.lock();
         if let Some(opens) = files.get_mut(&self.ino) {
@@ -67,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// Who asks waits for all opens of the file, and for no other file's.
+    /// A lock request waits for all releases of its file, and for no others.
     #[tokio::test]
     async fn all_opens_are_waited_for() {
         let unlocking = Arc::new(Unlocking::default());

@@ -261,7 +261,7 @@ print('fine')";
     mounted.unmount();
 }
 
-/// A page that is written back takes nothing along of what `pwrite` has put beside it.
+/// Writing back a mapped page does not undo a `pwrite` to other bytes of the same page.
 #[test]
 fn mapped_and_plain_writes_share_pages() {
     let mounted = Mounted::start(&[]);

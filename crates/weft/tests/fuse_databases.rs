@@ -1,5 +1,5 @@
 //! Databases on `weft mount`, each used by several processes at once: SQLite through two mounts and
-//! through one, LMDB through one. What each process reads must be what all have written.
+//! through one, LMDB through one. Each process must read the records that all of them wrote.
 
 mod support;
 
@@ -17,19 +17,19 @@ const SCRIPT: &str = "tests/fuse/databases.py";
 /// The system's own, which has the modules that `./dev test` installs.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// The journal that all processes change in turn, under locks that are the server's.
+/// Rollback journal: the processes take turns under the server's locks.
 #[test]
 fn sqlite_on_two_mounts() {
     is_right_on("sqlite-delete", 2);
 }
 
-/// The log is read and written by mappings that all processes share; so it takes one machine.
+/// Write-ahead log: all processes map its index, so they must be on one machine.
 #[test]
 fn sqlite_with_a_write_ahead_log() {
     is_right_on("sqlite-wal", 1);
 }
 
-/// Read by mappings, written by `pwrite`.
+/// LMDB reads through a mapping and writes with `pwrite`.
 #[test]
 fn lmdb() {
     is_right_on("lmdb", 1);
@@ -66,7 +66,7 @@ fn process(engine: &str, path: &Path, number: u32, count: &str) -> Child {
         .expect("Python")
 }
 
-/// What it printed.
+/// Waits for a process that must succeed, and returns its output.
 fn finished(child: Child) -> String {
     let said = child.wait_with_output().expect("its end");
     assert!(said.status.success(), "{}", support::words(&said));

@@ -394,7 +394,8 @@ said=os.read(out[0],n).decode()
 print('EDEADLK, others locked' if said=='D'+'L'*(n-1) else said)
 ";
 
-/// The kernel lets go of an open without waiting for the mount: who locks next waits for that.
+/// A lock of an open file has ended when `close` returns, although the kernel does not wait for the
+/// mount to release it.
 #[test]
 fn locks_end_with_the_close_of_their_open() {
     let two = Two::start(&[]);
