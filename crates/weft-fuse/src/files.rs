@@ -18,6 +18,7 @@ use weft_nfs::{Attrs, Component};
 
 use crate::{
     errno::OrErrno,
+    kernel,
     names::{count_unsent, flush},
     opening::{Found, Held, O_APPEND, O_DIRECT, O_EXCL, O_TRUNC, options_of},
     retries::Thread,
@@ -125,7 +126,7 @@ impl Tree {
         flags: i32,
     ) -> (u64, FopenFlags) {
         let OpenOptions { read, write: is_writable, .. } = options_of(flags);
-        self.inodes.opened(ino, &io, (read, is_writable));
+        self.inodes.opened(ino, &io, read && is_writable);
         let is_cached = self.inodes.is_cached(ino, attrs.change);
         let mut how = FopenFlags::empty();
         if self.is_direct(ino, flags, attrs.size.unwrap_or(0)) {
@@ -143,14 +144,17 @@ impl Tree {
     /// True if reads and writes through an open bypass the kernel's page cache.
     ///
     /// They do not if a program may also write through a mapping: the kernel writes back whole pages,
-    /// which may still hold the bytes of before a direct write, and so undo that write. Appends
-    /// bypass the cache in any case: for cached ones the kernel uses the last size that it was told,
-    /// even under a lock.
+    /// which may still hold the bytes of before a direct write, and so undo that write. Nor do
+    /// writes if the kernel would keep pages that were read while a direct write was in flight.
+    /// Appends bypass the cache in any case: for cached ones the kernel uses the last size that it
+    /// was told, even under a lock.
     fn is_direct(&self, ino: u64, flags: i32, size: u64) -> bool {
         let OpenOptions { read, write, .. } = options_of(flags);
         let gains = match (read, write) {
             (_, true) if flags & O_APPEND != 0 => true,
-            (false, true) => !self.inodes.may_have_mapped_writes(ino),
+            (false, true) => {
+                kernel::drops_after_writes() && !self.inodes.may_have_mapped_writes(ino)
+            }
             (true, true) => false,
             _ => size >= DIRECT_FROM_BYTES,
         };
@@ -193,10 +197,6 @@ impl Tree {
         };
         let written = open.io.write(offset, len, &Source::bytes(data)).await.or_errno();
         self.written(place.ino);
-        if open.is_direct && self.inodes.may_have_pages(place.ino) {
-            // Kernels before 6.15 keep pages that were read while the write was in flight.
-            self.forget_range(place.ino, offset, len).await;
-        }
         written
     }
 

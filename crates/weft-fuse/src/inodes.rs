@@ -49,8 +49,6 @@ struct Inode {
     /// Change attribute as a server told it last, and when it was asked.
     seen: Option<(u64, Instant)>,
     opens: Vec<Weak<FileIo>>,
-    /// The opens that can read: only these fill pages of the kernel's cache.
-    readable: Vec<Weak<FileIo>>,
     /// Those of them for reading and writing: through others the kernel maps no page that a program
     /// writes to.
     mappable: Vec<Weak<FileIo>>,
@@ -76,7 +74,6 @@ impl Inode {
             cached: None,
             seen: None,
             opens: Vec::new(),
-            readable: Vec::new(),
             mappable: Vec::new(),
             written: None,
             name: None,
@@ -236,32 +233,25 @@ impl Inodes {
         self.lock().by_number.get(&number).map(|inode| inode.fh.clone()).ok_or(Errno::ESTALE)
     }
 
-    /// Records an open of a file that can read, write, or both.
-    pub fn opened(&self, number: u64, io: &Arc<FileIo>, (read, write): (bool, bool)) {
+    /// Notes an open of a file, and whether it is for reading and writing.
+    pub fn opened(&self, number: u64, io: &Arc<FileIo>, is_mappable: bool) {
         let mut known = self.lock();
         let Some(inode) = known.by_number.get_mut(&number) else { return };
-        let lists = [&mut inode.opens, &mut inode.readable, &mut inode.mappable];
-        for (list, counts) in lists.into_iter().zip([true, read, read && write]) {
-            list.retain(|open| open.strong_count() > 0);
-            list.extend(counts.then(|| Arc::downgrade(io)));
+        for opens in [&mut inode.opens, &mut inode.mappable] {
+            opens.retain(|open| open.strong_count() > 0);
+        }
+        inode.opens.push(Arc::downgrade(io));
+        if is_mappable {
+            inode.mappable.push(Arc::downgrade(io));
         }
     }
 
     /// True if the kernel may have pages of a file that were written through a mapping and that it
     /// has not told us of.
     pub fn may_have_mapped_writes(&self, number: u64) -> bool {
-        self.any(number, |inode| &inode.mappable)
-    }
-
-    /// True if a program may be using pages of a file in the kernel's cache.
-    pub fn may_have_pages(&self, number: u64) -> bool {
-        self.any(number, |inode| &inode.readable)
-    }
-
-    fn any(&self, number: u64, which: fn(&Inode) -> &Vec<Weak<FileIo>>) -> bool {
         let known = self.lock();
         let inode = known.by_number.get(&number);
-        inode.is_some_and(|inode| which(inode).iter().any(|open| open.strong_count() > 0))
+        inode.is_some_and(|inode| inode.mappable.iter().any(|open| open.strong_count() > 0))
     }
 
     /// A file is written: its size may be another one from now on.

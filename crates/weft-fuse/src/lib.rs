@@ -20,6 +20,7 @@ mod errno;
 mod files;
 mod filesystem;
 mod inodes;
+mod kernel;
 mod listing;
 mod lock_ranges;
 mod lock_waits;

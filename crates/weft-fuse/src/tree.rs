@@ -113,29 +113,21 @@ impl Tree {
     /// Has the kernel drop a file's attributes, and ask for them when it next needs them. It waits
     /// for no page for that.
     pub async fn forget_attributes(&self, ino: u64) {
-        self.invalidate(ino, NO_BYTES, 0).await;
+        self.invalidate(ino, NO_BYTES).await;
     }
 
     /// The kernel forgets what it has of a file's attributes and bytes, as our client does, and
     /// asks anew.
     pub async fn forget_pages(&self, ino: u64) {
         self.inodes.opens(ino).iter().for_each(|io| io.forget_kept());
-        self.invalidate(ino, ALL_BYTES, 0).await;
+        self.invalidate(ino, ALL_BYTES).await;
     }
 
-    /// Makes the kernel drop its attributes of a file and a range of its cached bytes.
-    pub async fn forget_range(&self, ino: u64, offset: u64, len: u64) {
-        let [from, len] = [offset, len].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
-        self.invalidate(ino, from, len).await;
-    }
-
-    /// Makes the kernel drop a file's attributes, and `len` cached bytes from an offset on; all of
-    /// them if `len` is 0.
-    async fn invalidate(&self, ino: u64, from: i64, len: i64) {
+    /// Has the kernel drop a file's attributes, and its bytes from an offset on.
+    async fn invalidate(&self, ino: u64, from: i64) {
         let Some(notifier) = self.notifier.get().cloned() else { return };
         // For bytes the kernel waits for reads that are under way, which others answer.
-        let told =
-            tokio::task::spawn_blocking(move || notifier.inval_inode(INodeNo(ino), from, len));
+        let told = tokio::task::spawn_blocking(move || notifier.inval_inode(INodeNo(ino), from, 0));
         if let Ok(Err(e)) = told.await {
             tracing::warn!(ino, "the kernel may have outdated attributes or bytes: {e}");
         }
