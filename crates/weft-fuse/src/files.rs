@@ -18,9 +18,8 @@ use weft_nfs::{Attrs, Component};
 
 use crate::{
     errno::OrErrno,
-    kernel,
     names::{count_unsent, flush},
-    opening::{Found, Held, O_APPEND, O_DIRECT, O_EXCL, O_TRUNC, options_of},
+    opening::{Found, Held, O_DIRECT, O_EXCL, O_TRUNC, options_of},
     retries::Thread,
     slots::OpenFile,
     space::Place,
@@ -128,8 +127,9 @@ impl Tree {
         let OpenOptions { read, write: is_writable, .. } = options_of(flags);
         self.inodes.opened(ino, &io, read && is_writable);
         let is_cached = self.inodes.is_cached(ino, attrs.change);
+        let is_large = attrs.size.unwrap_or(0) >= DIRECT_FROM_BYTES;
         let mut how = FopenFlags::empty();
-        if self.is_direct(ino, flags, attrs.size.unwrap_or(0)) {
+        if flags & O_DIRECT != 0 || self.goes_direct() && (is_writable || is_large) {
             how |= FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
         } else if is_cached {
             how |= FopenFlags::FOPEN_KEEP_CACHE;
@@ -139,26 +139,6 @@ impl Tree {
         let nodes = nodes.clone();
         let open = OpenFile { io, nodes, is_writable, is_direct, sized_at, has_lost_lock };
         (self.files.insert(Arc::new(open)), how)
-    }
-
-    /// True if reads and writes through an open bypass the kernel's page cache.
-    ///
-    /// They do not if a program may also write through a mapping: the kernel writes back whole pages,
-    /// which may still hold the bytes of before a direct write, and so undo that write. Nor do
-    /// writes if the kernel would keep pages that were read while a direct write was in flight.
-    /// Appends bypass the cache in any case: for cached ones the kernel uses the last size that it
-    /// was told, even under a lock.
-    fn is_direct(&self, ino: u64, flags: i32, size: u64) -> bool {
-        let OpenOptions { read, write, .. } = options_of(flags);
-        let gains = match (read, write) {
-            (_, true) if flags & O_APPEND != 0 => true,
-            (false, true) => {
-                kernel::drops_after_writes() && !self.inodes.may_have_mapped_writes(ino)
-            }
-            (true, true) => false,
-            _ => size >= DIRECT_FROM_BYTES,
-        };
-        flags & O_DIRECT != 0 || self.goes_direct() && gains
     }
 
     /// An open to read and write through.

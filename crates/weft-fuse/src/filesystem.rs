@@ -436,9 +436,11 @@ impl Filesystem for WeftFs {
         // Registered before this thread reads the kernel's next request.
         let unlocking = tree.unlocking_through(ino.0, fh.0);
         self.answer(async move {
+            // The kernel does not wait for this answer, but counts the request as in the background
+            // until then, and write-back, for which an unlock may wait, needs a place there.
+            reply.ok();
             tree.release(ino.0, fh.0).await;
             drop(unlocking);
-            reply.ok();
         });
     }
 

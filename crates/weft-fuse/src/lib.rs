@@ -20,7 +20,6 @@ mod errno;
 mod files;
 mod filesystem;
 mod inodes;
-mod kernel;
 mod listing;
 mod lock_ranges;
 mod lock_waits;

@@ -261,12 +261,13 @@ print('fine')";
     mounted.unmount();
 }
 
-/// Writing back a mapped page does not undo a `pwrite` to other bytes of the same page.
+/// Programs that write to bytes of their own in one page, through opens of different kinds, read what
+/// they wrote.
 #[test]
-fn mapped_and_plain_writes_share_pages() {
+fn writers_share_pages() {
     let mounted = Mounted::start(&[]);
-    let script = support::repository().join("tests/fuse/mixed.py");
-    let run = format!("python3 {} mixed 2000", script.display());
+    let script = support::repository().join("tests/fuse/slots.py");
+    let run = format!("python3 {} slots 3", script.display());
     assert_eq!(mounted.shell(0, &run), (true, String::new()));
     mounted.unmount();
 }
