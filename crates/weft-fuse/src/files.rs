@@ -126,7 +126,7 @@ impl Tree {
     ) -> (u64, FopenFlags) {
         let OpenOptions { read, write: is_writable, .. } = options_of(flags);
         self.inodes.opened(ino, &io, read && is_writable);
-        let is_cached = self.inodes.is_cached(ino, attrs.change);
+        let is_cached = self.inodes.is_cached(ino, attrs.change, Instant::now());
         let is_large = attrs.size.unwrap_or(0) >= DIRECT_FROM_BYTES;
         let mut how = FopenFlags::empty();
         if flags & O_DIRECT != 0 || self.goes_direct() && (is_writable || is_large) {

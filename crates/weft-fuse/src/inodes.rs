@@ -20,7 +20,7 @@ pub const ROOT: u64 = 1;
 /// `S_ISUID` and `S_ISGID`, `include/uapi/linux/stat.h`.
 const SET_ID: u16 = 0o6000;
 
-/// The kernel has read a list by then, however busy the machine is.
+/// Time within which the kernel takes up an answer, however busy the machine is.
 const READ_WITHIN: Duration = Duration::from_secs(1);
 
 /// The inodes that the kernel remembers.
@@ -44,8 +44,8 @@ struct Inode {
     is_dir: bool,
     /// How often the kernel was told of it, less what it has forgotten.
     lookups: u64,
-    /// Change attribute of the bytes in the kernel's page cache.
-    cached: Option<u64>,
+    /// Change attribute of the bytes in the kernel's page cache, and when an open first had it.
+    cached: Option<(u64, Instant)>,
     /// Change attribute as a server told it last, and when it was asked.
     seen: Option<(u64, Instant)>,
     opens: Vec<Weak<FileIo>>,
@@ -287,12 +287,16 @@ impl Inodes {
         opens.into_iter().flatten().filter_map(Weak::upgrade).collect()
     }
 
-    /// Whether what the kernel has of a file's bytes is what the file has now, as far as its change
-    /// attribute tells. From now on it is.
-    pub fn is_cached(&self, number: u64, change: Option<u64>) -> bool {
+    /// True if the kernel may keep its pages of a file at an open: they are of this change attribute.
+    ///
+    /// At the first open with another one the kernel drops its pages, once it takes up the answer.
+    /// Until then other opens have it drop them, too.
+    pub fn is_cached(&self, number: u64, change: Option<u64>, now: Instant) -> bool {
         let mut known = self.lock();
         let Some(inode) = known.by_number.get_mut(&number) else { return false };
-        std::mem::replace(&mut inode.cached, change) == change && change.is_some()
+        let since = inode.cached.filter(|(cached, _)| Some(*cached) == change).map(|(_, at)| at);
+        inode.cached = change.map(|change| (change, since.unwrap_or(now)));
+        since.is_some_and(|at| now.duration_since(at) > READ_WITHIN)
     }
 
     /// True if a file has another change attribute than the one that was told last.
@@ -439,12 +443,17 @@ mod tests {
         assert_eq!(inodes.parent_of(8), 7);
     }
 
-    /// Bytes are good for the change attribute that they were read under, and no other.
+    /// Pages are good for the change attribute that they were read under, and no other; and not yet
+    /// while the kernel may still have those of before.
     #[test]
     fn cached_bytes() {
         let inodes = Inodes::new(&node(1));
         inodes.remember(&node(7)).unwrap();
-        let seen = [Some(1), Some(1), Some(2), None, None].map(|c| inodes.is_cached(7, c));
-        assert_eq!(seen, [false, true, false, false, false]);
+        let start = Instant::now();
+        let opens =
+            [(Some(1), 0), (Some(1), 900), (Some(1), 1100), (Some(2), 2000), (Some(2), 2001)];
+        let keeps = |(change, ms)| inodes.is_cached(7, change, start + Duration::from_millis(ms));
+        assert_eq!(opens.map(keeps), [false, false, true, false, false]);
+        assert_eq!([(None, 9000), (None, 9999)].map(keeps), [false; 2]);
     }
 }
