@@ -287,7 +287,8 @@ impl Inodes {
         opens.into_iter().flatten().filter_map(Weak::upgrade).collect()
     }
 
-    /// True if the kernel may keep its pages of a file at an open: they are of this change attribute.
+    /// True if the kernel may keep its pages of a file at an open: their change attribute is this
+    /// one.
     ///
     /// At the first open with another one the kernel drops its pages, once it takes up the answer.
     /// Until then other opens have it drop them, too.

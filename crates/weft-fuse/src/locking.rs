@@ -88,8 +88,8 @@ impl Tree {
         }
     }
 
-    /// Waits for releases that may free a conflicting lock of this mount: the holder may have closed
-    /// the file already.
+    /// Waits for releases that may free a conflicting lock of this mount: the holder may already
+    /// have closed the file.
     async fn unlocked_by_now(&self, ino: u64) {
         tokio::time::sleep(NOTED_WITHIN).await;
         self.unlocking.ended(ino).await;

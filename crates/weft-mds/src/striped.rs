@@ -156,7 +156,7 @@ impl Striped {
         self.unsealed(index, rights).seal(key)
     }
 
-    /// The same with a mask if it is for a client that writes, and asks the metadata server to COMMIT
+    /// The same with a mask, for a client that writes and asks the metadata server to COMMIT
     /// (ADR 43).
     pub fn masked_handle(
         &self,

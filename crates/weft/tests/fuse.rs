@@ -261,8 +261,8 @@ print('fine')";
     mounted.unmount();
 }
 
-/// Programs that write to bytes of their own in one page, through opens of different kinds, read what
-/// they wrote.
+/// Programs that write to bytes of their own in one page, through opens of different kinds, read
+/// what they wrote.
 #[test]
 fn writers_share_pages() {
     let mounted = Mounted::start(&[]);

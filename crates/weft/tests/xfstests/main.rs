@@ -1,5 +1,5 @@
-//! xfstests, with which Linux's file systems are judged, on the unmodified Linux client and on `weft
-//! mount`: a selection of some minutes here, any of it and a peer beside Weft in `./dev xfstests`.
+//! xfstests, with which Linux's file systems are judged, on the unmodified Linux client and on
+//! `weft mount`: selections of some minutes here, any list and a peer in `./dev xfstests`.
 //!
 //! Environment: WEFT_XFSTESTS, the folder of an xfstests that was built; without it nothing is
 //! tested. For `./dev xfstests` alone: WEFT_XFSTESTS_LIST (words for its `check`),
@@ -34,7 +34,7 @@ const SELECTION: &[&str] = &[
     // holes, copies, clones
     "430 434 436 445 539 116 139 142 148 303 673",
 ];
-/// The same on `weft mount`: fsx with mappings and holes, set-id bits, mappings beside writes, locks.
+/// The same on `weft mount`: fsx with mappings and holes, set-id bits, locks, direct I/O.
 const MOUNT_SELECTION: &[&str] = &[
     "001 006 028 070 075 080 084 095 103 112 113 124 131 141 198 207 210 246 247 248 263 286 309",
     "355 391 430 433 446 460 478 490 523 571 591 647 680 683 684 706 708 729 736 749 759 760",
