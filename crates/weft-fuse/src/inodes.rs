@@ -62,6 +62,8 @@ struct Inode {
     has_set_id: bool,
     /// When the kernel was told of it by a list, whose names it believes for a while.
     listed: Option<Instant>,
+    /// True once a program of this mount has removed or replaced a name of it.
+    is_removed: bool,
 }
 
 impl Inode {
@@ -80,6 +82,7 @@ impl Inode {
             parent: None,
             has_set_id: false,
             listed: None,
+            is_removed: false,
         }
     }
 }
@@ -191,6 +194,23 @@ impl Inodes {
         if let Some(number) = number {
             self.named(number, to);
         }
+    }
+
+    /// Records that a name was removed, or given to another file: its file may have no other name.
+    pub fn name_removed(&self, place: (u64, &Component)) {
+        let mut known = self.lock();
+        let Known { by_number, by_name, hasher, .. } = &mut *known;
+        let number = by_name.get(&hasher.hash_one(place));
+        if let Some(inode) = number.and_then(|number| by_number.get_mut(number)) {
+            inode.is_removed = true;
+        }
+    }
+
+    /// True if a name of this file was removed through this mount.
+    pub fn is_removed(&self, fh: &FileHandle) -> bool {
+        let known = self.lock();
+        let inode = known.numbers.get(fh).and_then(|number| known.by_number.get(number));
+        inode.is_some_and(|inode| inode.is_removed)
     }
 
     /// What probably has a name, if the kernel was told of it. Whoever relies on that is not to do
@@ -428,6 +448,20 @@ mod tests {
         assert_eq!((found(ROOT, "b"), found(9, "c")), (None, Some(node(8).fh)));
         inodes.forget(8, 1);
         assert_eq!((found(9, "c"), inodes.lock().by_name.len()), (None, 0));
+    }
+
+    /// A file whose name goes is marked, and no other one.
+    #[test]
+    fn removed_names() {
+        let inodes = Inodes::new(&node(1));
+        let name = |name: &'static str| Component(Bytes::from_static(name.as_bytes()));
+        for (number, word) in [(7, "a"), (8, "b")] {
+            inodes.remember(&node(number)).unwrap();
+            inodes.named(number, (ROOT, &name(word)));
+        }
+        inodes.name_removed((ROOT, &name("a")));
+        inodes.name_removed((ROOT, &name("c")));
+        assert_eq!([7, 8, 9].map(|n| inodes.is_removed(&node(n).fh)), [true, false, false]);
     }
 
     /// The directory above is the one of the last name; the root is above itself.

@@ -161,8 +161,8 @@ impl Mount {
             Err(MountError::Fuse { dir: PathBuf::new(), why: io::Error::other(e) })
         })?;
         let _ = tree.notifier.set(session.notifier());
-        let locks: Arc<dyn Reclaims> = tree.locks.clone();
-        nodes.reclaim_with(Arc::downgrade(&locks));
+        let reclaimed: [Arc<dyn Reclaims>; 2] = [tree.locks.clone(), tree.clone()];
+        reclaimed.iter().for_each(|reclaims| nodes.reclaim_with(Arc::downgrade(reclaims)));
         let watcher: Arc<dyn Watcher> = tree.clone();
         nodes.watch_with(Arc::downgrade(&watcher));
         Ok(Mount { session, tree, nodes, dir })

@@ -294,6 +294,7 @@ impl Tree {
         let removed = nodes.remove(&dir, name.clone(), file.as_ref()).await;
         self.recent.forget_files();
         let change = self.in_dir(parent, removed)?;
+        self.inodes.name_removed((parent, &name));
         self.dir_told(parent, change);
         Ok(())
     }
@@ -310,6 +311,7 @@ impl Tree {
         let renamed = nodes.rename((&source, oldname), (&target, newname), file.as_ref()).await;
         self.recent.forget_all();
         let (source, target) = self.in_dir(to, renamed)?;
+        self.inodes.name_removed((to, &new));
         self.inodes.renamed((from, &old), (to, &new));
         if from == to {
             // One change of one directory, told once for each end.

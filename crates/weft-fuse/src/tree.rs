@@ -16,8 +16,9 @@ use tokio::sync::RwLock as AsyncRwLock;
 use weft_client::{
     ClientError,
     node::{DirChange, Node},
+    session::{Reclaim, Reclaims},
 };
-use weft_nfs::{Attrs, Component, attr::ModeUmask};
+use weft_nfs::{Attrs, Component, Opaque, attr::ModeUmask};
 
 use crate::{
     attr::file_attr,
@@ -190,5 +191,16 @@ impl Tree {
         if self.inodes.take_set_id(ino) {
             self.forget_attributes(ino).await;
         }
+    }
+}
+
+/// Reclaims the open files that were removed through this mount: no name is left to open them by.
+impl Reclaims for Tree {
+    fn requests(&self) -> Vec<Reclaim> {
+        let opens = self.files.all();
+        let removed = opens.iter().filter(|open| self.inodes.is_removed(open.io.fh()));
+        let reclaim =
+            |open: &Arc<OpenFile>| open.nodes.reclaiming(&open.io, &Opaque::default(), &[], drop);
+        removed.map(reclaim).collect()
     }
 }

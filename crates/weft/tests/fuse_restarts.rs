@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::Child;
 use std::time::Duration;
 
@@ -31,6 +31,34 @@ os.close(fd)
 '"#;
 const PIECES: usize = 60;
 const PIECE: usize = 256 << 10;
+/// Files that it has open and removes or replaces: what it wrote to them is there after a restart,
+/// and what it writes then becomes durable. Only the last piece is dirty when the server ends.
+const REMOVER: &str = r#"exec python3 -c '
+import os, sys
+def made(name):
+    fd = os.open(name, os.O_RDWR | os.O_CREAT, 0o644)
+    os.write(fd, name.encode() * 40000)
+    os.fsync(fd)
+    return name, fd
+files = [made(name) for name in ("unlinked", "replaced", "dirty", "linked")]
+reader = os.open("unlinked", os.O_RDONLY)
+os.link("linked", "second"); os.unlink("second"); os.unlink("linked")
+os.unlink("unlinked"); os.unlink("dirty")
+os.close(made("other")[1]); os.rename("other", "replaced")
+os.pwrite(files[2][1], b"DIRTY", 0)
+print("removed", flush=True)
+sys.stdin.readline()
+for name, fd in files:
+    wanted = bytearray(name.encode() * 40000)
+    if name == "dirty": wanted[:5] = b"DIRTY"
+    assert os.pread(fd, len(wanted) + 1, 0) == wanted, name
+    os.pwrite(fd, b"after", 100)
+    os.fsync(fd)
+    assert os.pread(fd, 5, 100) == b"after", name
+    os.close(fd)
+assert os.pread(reader, 5, 100) == b"after"
+print("fine", flush=True)
+'"#;
 /// Time for the writer to go on after a restart: a grace period, and a busy machine.
 const PATIENCE: Duration = Duration::from_secs(100);
 
@@ -86,5 +114,22 @@ fn programs_go_on_after_restarts() {
     assert_eq!(compared, (true, PIECES.to_string()));
     servers.weft_ok(&["get", "/written", elsewhere.to_str().expect("a plain path")]);
     assert!(std::fs::read(elsewhere).expect("a copy") == wanted, "another client sees it");
+    mount.unmount();
+}
+
+/// Files without a name are reclaimed: nothing could open them again.
+#[test]
+fn removed_files_outlive_restarts() {
+    let mut servers = Servers::start(Plan { data_servers: 2, stripe_width: 2, ..Plan::default() });
+    let mount = Mount::of(servers.port(), &[]);
+    let mut remover = mount.start(REMOVER);
+    let lines = Lines::of(&mut remover);
+    lines.until("removed");
+    servers.restart_mds();
+    // By then the server has removed the files that nobody has open.
+    std::thread::sleep(Duration::from_secs(3));
+    writeln!(remover.stdin.take().expect("it is piped")).expect("it listens");
+    lines.until("fine");
+    assert!(remover.wait().expect("the remover").success());
     mount.unmount();
 }
