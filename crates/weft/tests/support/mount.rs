@@ -5,11 +5,16 @@
 //! mount about each close. A test that kills servers uses its mount through other processes only.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+/// Time for the process of a former mount to end.
+const FORMER_ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 /// The mount; dropped, it goes, whoever uses it.
 pub struct Mount {
@@ -27,14 +32,31 @@ impl Mount {
         mount
     }
 
-    /// Mounts it again, after [`Mount::unmount`].
+    /// Mounts it again, after [`Mount::unmount`], once the process of the former mount has ended:
+    /// it could unmount the new one, too (docs/STATUS.md).
     pub fn mount_again(&self, arguments: &[&str]) {
+        let end = Instant::now() + FORMER_ENDS_WITHIN;
+        while self.is_served() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let (at, log) = (self.path(""), self.log());
         let (at, log) = (at.to_string_lossy(), log.to_string_lossy());
         let mut all = vec!["mount", &*self.source, &*at, "--log", &*log];
         all.extend(arguments);
         let said = super::run(&super::weft_binary().to_string_lossy(), &all);
         assert!(said.status.success(), "{}", super::words(&said));
+    }
+
+    /// True if a process has this directory among its arguments.
+    fn is_served(&self) -> bool {
+        let dir = self.dir.path().as_os_str().as_bytes();
+        let processes = fs::read_dir("/proc").expect("/proc").flatten();
+        processes.into_iter().any(|process| {
+            let arguments = fs::read(process.path().join("cmdline")).unwrap_or_default();
+            arguments
+                .split(|byte| *byte == 0)
+                .any(|word| word.strip_suffix(b"/") == Some(dir) || word == dir)
+        })
     }
 
     /// What goes wrong is written here: beside the mount, not on it.
