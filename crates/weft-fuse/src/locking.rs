@@ -9,7 +9,7 @@ use weft_nfs::{LockType, ops::LockDenied};
 use crate::{
     errno::OrErrno,
     lock_waits::Wait,
-    locks::{F_RDLCK, F_UNLCK, F_WRLCK, Key, LAST_BYTE, LockCall, Owner, Told, name_of},
+    locks::{F_RDLCK, F_UNLCK, F_WRLCK, Key, LAST_BYTE, LockCall, Told, name_of},
     signals::is_interrupted,
     slots::OpenFile,
     tree::Tree,
@@ -156,25 +156,17 @@ impl Tree {
 
     /// Starts the release of the locks taken through an open; `None` if there are none.
     pub fn unlocking_through(&self, ino: u64, file: u64) -> Option<UnlockGuard> {
-        let is_of =
-            |(key, owner): &(Key, Arc<Owner>)| key.0 == ino && owner.through() == Some(file);
-        self.locks.all().iter().any(is_of).then(|| self.unlocking.begin(ino))
+        let is_locked = !self.locks.taken_through(ino, file).is_empty();
+        is_locked.then(|| self.unlocking.begin(ino))
     }
 
     /// Unlocks what was taken through an open, which is closed: not what the same owner has taken
     /// through another meanwhile. To the kernel a program that opens a file, locks it by `flock(2)`
     /// and closes it may be the same owner the next time.
     pub async fn unlock_through(&self, ino: u64, file: u64) {
-        for (key, owner) in self.locks.all() {
-            if key.0 != ino {
-                continue;
-            }
-            let through = owner.through();
-            drop(owner);
-            if through == Some(file)
-                && let Err(e) = self.unlock(key, LockRange::ALL, through).await
-            {
-                tracing::warn!(ino = key.0, "not unlocked: {e:?}");
+        for key in self.locks.taken_through(ino, file) {
+            if let Err(e) = self.unlock(key, LockRange::ALL, Some(file)).await {
+                tracing::warn!(ino, "not unlocked: {e:?}");
             }
         }
     }

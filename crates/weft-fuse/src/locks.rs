@@ -104,6 +104,14 @@ impl Locks {
         self.lock().iter().map(|(key, owner)| (*key, owner.clone())).collect()
     }
 
+    /// Owners whose last lock of a file was taken through this open.
+    pub fn taken_through(&self, ino: u64, file: u64) -> Vec<Key> {
+        let owners = self.lock();
+        let is_of =
+            |(key, owner): &(&Key, &Arc<Owner>)| key.0 == ino && owner.through() == Some(file);
+        owners.iter().filter(is_of).map(|(key, _)| *key).collect()
+    }
+
     /// The owners that are in the way of this lock.
     pub fn holders_against(&self, wait: &Wait) -> Vec<u64> {
         let owners = self.lock();

@@ -22,7 +22,7 @@ impl Clusters {
         Clusters { clusters, _disks: disks }
     }
 
-    /// Where their metadata servers listen.
+    /// Ports of their metadata servers.
     pub fn ports(&self) -> [u16; 2] {
         self.clusters.each_ref().map(Cluster::port)
     }

@@ -10,17 +10,17 @@ use super::{KNFSD, test_seconds};
 
 /// Memory of the guest, some of whose tests map large files.
 const MEMORY_MIB: u32 = 1536;
-/// How much slower what is emulated may be.
+/// Factor by which an emulated kernel may be slower.
 const EMULATED: u64 = 4;
 /// Bytes of a READ or WRITE, which Linux makes the block size of a mount. Many tests work on some
 /// thousand blocks, and would take long with the most that servers offer.
 const BLOCK: &str = "65536";
-/// What a guest that is emulated gets of this machine's programs: copies, so no more than it needs.
+/// Folders of this machine's programs for an emulated guest: copies, so no more than it needs.
 const USR: [&str; 6] =
     ["bin", "sbin", "lib64", "lib/x86_64-linux-gnu", "share/perl", "share/perl5"];
-/// What the guest needs of this machine's `/etc` beside what it makes itself.
+/// Entries of this machine's `/etc` that the guest needs beside those that it makes itself.
 const ETC: [&str; 5] = ["ld.so.cache", "protocols", "services", "netconfig", "mke2fs.conf"];
-/// What each script is that runs xfstests.
+/// Steps shared by the scripts that run xfstests.
 const STEPS: &str = "tests/guest/xfstests-steps.sh";
 
 /// Runs tests on a server, saying each outcome when it is known; none where this machine cannot.
